@@ -1,0 +1,184 @@
+"""Settings: what can be set, of which type, within which range, and what is the default.
+
+Every setting is read from the Celery configuration under its name with the prefix ``denyut_``
+(with a Celery namespace such as Django's ``CELERY``: ``CELERY_DENYUT_...``). Unknown names and
+bad values are errors that say what is allowed; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from denyut.errors import ConfigurationError
+
+__all__ = ["Settings", "from_celery", "hide_password"]
+
+_PREFIX = "denyut_"
+_URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
+
+
+def _number(default: float | None, low: float, high: float, doc: str, *, unit: str = "") -> Any:
+    return field(default=default, metadata={"range": (low, high), "doc": doc, "unit": unit})
+
+
+def _text(default: str | None, doc: str, *, kind: str) -> Any:
+    return field(default=default, metadata={"kind": kind, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The validated settings of one app. Times are in seconds.
+
+    Raises:
+        ConfigurationError: naming the setting, the value, and what is allowed.
+    """
+
+    redis_url: str | None = _text(
+        None,
+        "Redis or Valkey that holds the jobs. None: DENYUT_REDIS_URL, then the broker if it is Redis, "
+        "then a private server for this project folder (extra 'embedded').",
+        kind="url",
+    )
+    prefix: str = _text("denyut", "First part of every key.", kind="prefix")
+    partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
+    redis_timeout: float = _number(5.0, 0.1, 300.0, "Longest wait for one reply of Redis.", unit="s")
+    lease_ttl: float = _number(6.0, 0.5, 3600.0, "How long a silent worker keeps its jobs.", unit="s")
+    alive_ttl: float | None = _number(
+        None, 0.5, 7200.0, "How long one beat keeps a job alive to readers. None: lease_ttl.", unit="s"
+    )
+    stall_after: float = _number(
+        60.0, 0.5, 86400.0, "No progress and no CPU use for this long: verdict stalled.", unit="s"
+    )
+    max_crashes: int = _number(3, 0, 1000, "Lost workers a job survives; one more and it is dead.")
+    retention: float = _number(
+        3600.0, 1.0, 31_536_000.0, "How long a finished job, and its key, are remembered.", unit="s"
+    )
+    queued_timeout: float = _number(
+        60.0, 1.0, 86400.0, "A queued job whose message is nowhere is published again after this.", unit="s"
+    )
+    recovery_interval: float = _number(0.5, 0.05, 60.0, "Time between two looks for lost jobs.", unit="s")
+    recovery_rate: int = _number(100, 1, 100_000, "Most jobs one worker recovers per second.")
+    events_maxlen: int = _number(1000, 10, 1_000_000, "Entries kept in a job's event stream.")
+    median_shards: int = _number(16, 1, 1024, "Number of median queues; fixed once streams exist.")
+    median_batch: int = _number(1000, 1, 5000, "Most events in one median message.")
+    median_queue: str = _text("median", "Median queues are named <this>.<shard>.", kind="prefix")
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            _validate(spec.name, getattr(self, spec.name), spec.type, spec.metadata, spec.default)
+        if self.beat_interval >= self.alive_for:
+            raise ConfigurationError(
+                f"denyut_alive_ttl={self.alive_ttl!r} must be longer than a beat, "
+                f"which is lease_ttl / 3 = {self.beat_interval:g} s"
+            )
+
+    @property
+    def beat_interval(self) -> float:
+        """Seconds between two heartbeats: a third of the lease, so that two may fail."""
+        return self.lease_ttl / 3
+
+    @property
+    def alive_for(self) -> float:
+        """Seconds that one beat keeps a job's ``alive`` key."""
+        return self.lease_ttl if self.alive_ttl is None else self.alive_ttl
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of all settings, without the prefix."""
+        return tuple(spec.name for spec in fields(cls))
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any]) -> Settings:
+        """Build settings from ``values`` (names without prefix), refusing unknown names."""
+        known = cls.names()
+        for name in values:
+            if name not in known:
+                raise ConfigurationError(f"unknown setting {_PREFIX}{name}{_did_you_mean(name, known)}")
+        return cls(**values)
+
+
+def from_celery(conf: Any) -> Settings:
+    """Read and validate the ``denyut_*`` settings of a Celery configuration.
+
+    Args:
+        conf: ``app.conf`` of a Celery app.
+
+    Raises:
+        ConfigurationError: for an unknown name or a bad value.
+    """
+    namespace = (getattr(conf, "prefix", None) or "").lower()
+    values: dict[str, Any] = {}
+    known = Settings.names()
+    for raw in _all_keys(conf):
+        name = raw.lower()
+        if namespace and name.startswith(_PREFIX) and raw.isupper():
+            raise ConfigurationError(
+                f"setting {raw} is not read under the namespace {namespace.rstrip('_').upper()}; "
+                f"did you mean {namespace.upper()}{raw}?"
+            )
+        short = name.removeprefix(namespace)
+        if short.startswith(_PREFIX):
+            values[short.removeprefix(_PREFIX)] = conf[short]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise ConfigurationError(f"unknown setting {_PREFIX}{unknown[0]}{_did_you_mean(unknown[0], known)}")
+    if values.get("redis_url") is None:
+        values["redis_url"] = os.environ.get("DENYUT_REDIS_URL") or None
+    return Settings.build(values)
+
+
+def hide_password(url: str) -> str:
+    """Return ``url`` with its password replaced by ``***``: URLs are shown, secrets are not."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    user = parts.netloc.rpartition("@")[0].partition(":")[0]
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{user}:***@{host}"))
+
+
+def _all_keys(conf: Any) -> Iterable[str]:
+    maps = getattr(conf, "maps", None) or [conf]
+    seen: set[str] = set()
+    for mapping in maps:
+        for key in list(mapping):
+            if isinstance(key, str) and "denyut" in key.lower() and key not in seen:
+                seen.add(key)
+                yield key
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {_PREFIX}{close[0]}?" if close else f"; known are: {', '.join(sorted(known))}"
+
+
+def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default: Any) -> None:
+    if value is None and default is None:
+        return
+    if "range" in meta:
+        _validate_number(name, value, meta["range"], whole=str(kind) == "int", unit=meta["unit"])
+    elif not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be a non-empty string")
+    elif meta["kind"] == "prefix" and any(c in value for c in "{}* \t\n"):
+        raise ConfigurationError(
+            f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"
+        )
+    elif meta["kind"] == "url" and urlsplit(value).scheme not in _URL_SCHEMES:
+        raise ConfigurationError(
+            f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with one of "
+            f"{', '.join(s + '://' for s in _URL_SCHEMES)}"
+        )
+
+
+def _validate_number(name: str, value: Any, limits: tuple[float, float], *, whole: bool, unit: str) -> None:
+    low, high = limits
+    right_type = isinstance(value, int) if whole else isinstance(value, int | float)
+    allowed = f"{'a whole number' if whole else 'a number'} from {low:g} to {high:g} {unit}".rstrip()
+    if isinstance(value, bool) or not right_type or not isfinite(value) or not low <= value <= high:
+        raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be {allowed}")

@@ -1,0 +1,142 @@
+"""Every error that Denyut raises. One base, so that ``except DenyutError`` catches them all.
+
+Each message says what was wrong, with which value, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from celery.exceptions import Ignore
+
+__all__ = [
+    "ConfigurationError",
+    "DenyutError",
+    "EmbeddedUnavailable",
+    "EventConflict",
+    "EventError",
+    "IdempotencyConflict",
+    "InvalidEvent",
+    "InvalidKey",
+    "JobCancelled",
+    "JobDead",
+    "LeaseLost",
+    "NoCurrentJob",
+    "StepAside",
+    "StreamDegraded",
+    "Unfingerprintable",
+    "UnknownJob",
+]
+
+
+class DenyutError(Exception):
+    """The base of every error raised by Denyut."""
+
+
+class ConfigurationError(DenyutError, ValueError):
+    """A setting is unknown, has the wrong type, or is out of range."""
+
+
+class EmbeddedUnavailable(ConfigurationError):
+    """No Redis is configured and a private one cannot, or must not, be started."""
+
+
+class InvalidKey(DenyutError, ValueError):
+    """An idempotency key or job id is empty, too long, or not a string. Nothing was enqueued."""
+
+
+class Unfingerprintable(DenyutError, TypeError):
+    """The arguments of a keyed job have no canonical form. Nothing was enqueued."""
+
+
+class IdempotencyConflict(DenyutError):
+    """The idempotency key is taken by a job with other arguments. Nothing was enqueued.
+
+    ``job_id`` is the id of the job that holds the key.
+    """
+
+    def __init__(self, key: str, task: str, job_id: str) -> None:
+        super().__init__(key, task, job_id)
+        self.key = key
+        self.task = task
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return (
+            f"idempotency key {self.key!r} of task {self.task!r} belongs to job {self.job_id}, "
+            "which has other arguments; use another key, or send the same arguments"
+        )
+
+
+class LeaseLost(DenyutError):
+    """This attempt no longer owns its job: another attempt may have begun. Stop working."""
+
+
+class JobCancelled(DenyutError):
+    """The job was cancelled while it ran."""
+
+
+class JobDead(DenyutError):
+    """The job's crash budget is spent; it is in the dead letter and will not run again."""
+
+
+class NoCurrentJob(DenyutError, RuntimeError):
+    """``current_job()`` was called outside a running task."""
+
+
+class UnknownJob(DenyutError, LookupError):
+    """No job with this id is known."""
+
+
+class EventError(NamedTuple):
+    """Why one event of a batch was refused: its ``index`` in the batch and the ``reason``."""
+
+    index: int
+    reason: str
+
+
+class InvalidEvent(DenyutError, ValueError):
+    """Events were refused at the door. ``errors`` names each by index, with the reason.
+
+    ``sent`` is the number of valid events of the same batch that were sent all the same
+    (0 unless the caller asked for that).
+    """
+
+    def __init__(self, errors: Sequence[EventError], *, sent: int = 0) -> None:
+        super().__init__(list(errors), sent)
+        self.errors = [EventError(*error) for error in errors]
+        self.sent = sent
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_invalid_event, (self.errors, self.sent))
+
+    def __str__(self) -> str:
+        shown = "; ".join(f"event {e.index}: {e.reason}" for e in self.errors[:5])
+        more = f"; and {len(self.errors) - 5} more" if len(self.errors) > 5 else ""  # noqa: PLR2004
+        return f"{len(self.errors)} invalid event(s), {self.sent} sent: {shown}{more}"
+
+
+def _invalid_event(errors: Sequence[EventError], sent: int) -> InvalidEvent:
+    return InvalidEvent(errors, sent=sent)
+
+
+class EventConflict(DenyutError):
+    """An event id was sent again with another value. The first value stands."""
+
+
+class StreamDegraded(DenyutError):
+    """The stream's state cannot be trusted; there is no valid reading to give."""
+
+
+class StepAside(Ignore):  # type: ignore[misc]
+    """Internal: this delivery must not run. Never reaches user code.
+
+    Told to the worker's main process so that it settles the message without a result.
+    ``keep`` is true when the broker's entry belongs to a live owner and must not be acked away.
+    """
+
+    def __init__(self, reason: str = "", keep: bool = False) -> None:
+        super().__init__(reason, keep)
+        self.reason = reason
+        self.keep = keep

@@ -1,0 +1,126 @@
+"""The names of every key in Redis. No other module builds one.
+
+The keyspace is split into partitions; ``{P}`` is the Redis Cluster hash tag, so that everything
+one script touches sits in one slot. A job lives in the partition of its id, an idempotency key
+in the partition of its digest, a stream in the partition of its shard (``{mS}``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+__all__ = ["JobKeys", "Keys", "PartitionKeys", "StreamKeys"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """The keys of one job."""
+
+    partition: int
+    record: str  # Hash: the job record (denyut.tasks.record)
+    lease: str  # String, PX: "<owner>#<fence>"
+    alive: str  # String, PX: present while beats arrive
+    telemetry: str  # Hash: the current snapshot
+    events: str  # Stream: checkpoints, stages, transitions
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKeys:
+    """The indexes of one partition."""
+
+    partition: int
+    leases: str  # ZSET id -> lease deadline (us)
+    schedule: str  # ZSET id -> due time (us)
+    queued: str  # ZSET id -> time it was queued (us)
+    held: str  # ZSET id -> deadline (us) of the process that is to move a queued job on
+    done: str  # ZSET id -> time it became terminal (us)
+    counters: str  # Hash "<what>:<task>" -> count
+    marker: str  # String: when this partition was first used (us); gone if Redis lost its data
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKeys:
+    """The keys of one median stream."""
+
+    shard: int
+    lower: str  # ZSET: the lower half (max-heap), member = event id
+    upper: str  # ZSET: the upper half (min-heap)
+    state: str  # Hash: version, count, median, ...
+
+
+class Keys:
+    """Builds key names for one deployment.
+
+    Args:
+        prefix: first part of every key, such as ``denyut``.
+        partitions: number of parts the job keyspace is split into.
+    """
+
+    def __init__(self, prefix: str = "denyut", partitions: int = 16) -> None:
+        self.prefix = prefix
+        self.partitions = partitions
+        self._partition_keys = tuple(self._make_partition(p) for p in range(partitions))
+
+    def partition_of(self, job_id: str) -> int:
+        """Return the partition of a job id (or of a key digest): CRC-32 modulo partitions."""
+        return crc32(job_id.encode()) % self.partitions
+
+    def job(self, job_id: str) -> JobKeys:
+        """Return the keys of the job ``job_id``."""
+        p = self.partition_of(job_id)
+        base = f"{self.prefix}:{{{p}}}"
+        return JobKeys(
+            p,
+            f"{base}:job:{job_id}",
+            f"{base}:lock:job:{job_id}",
+            f"{base}:job:alive:{job_id}",
+            f"{base}:job:telemetry:{job_id}",
+            f"{base}:job:events:{job_id}",
+        )
+
+    def idempotency(self, digest: str) -> str:
+        """Return the key of the entry (Hash: job, fp, at) of an idempotency key's digest."""
+        return f"{self.prefix}:{{{self.partition_of(digest)}}}:key:{digest}"
+
+    def partition(self, number: int) -> PartitionKeys:
+        """Return the indexes of partition ``number``."""
+        return self._partition_keys[number]
+
+    def all_partitions(self) -> tuple[PartitionKeys, ...]:
+        """Return the indexes of every partition."""
+        return self._partition_keys
+
+    def _make_partition(self, p: int) -> PartitionKeys:
+        base = f"{self.prefix}:{{{p}}}"
+        return PartitionKeys(
+            p,
+            f"{base}:leases",
+            f"{base}:schedule",
+            f"{base}:queued",
+            f"{base}:held",
+            f"{base}:done",
+            f"{base}:counters",
+            f"{base}:marker",
+        )
+
+    def stream(self, stream: str, shard: int) -> StreamKeys:
+        """Return the keys of median stream ``stream``, which lives on ``shard``."""
+        base = f"{self.prefix}:{{m{shard}}}:median:{stream}"
+        return StreamKeys(shard, f"{base}:lower", f"{base}:upper", f"{base}:state")
+
+    def shard_streams(self, shard: int) -> str:
+        """Return the key of the Set of stream names that have state on ``shard``."""
+        return f"{self.prefix}:{{m{shard}}}:streams"
+
+    def shard_counters(self, shard: int) -> str:
+        """Return the key of the Hash of event counters of ``shard``."""
+        return f"{self.prefix}:{{m{shard}}}:counters"
+
+    def worker(self, node: str) -> str:
+        """Return the key of the Hash that describes one live worker node."""
+        return f"{self.prefix}:worker:{node}"
+
+    def workers(self) -> str:
+        """Return the key of the ZSET of worker nodes by last beat (us)."""
+        return f"{self.prefix}:workers"

@@ -1,0 +1,97 @@
+"""Lua scripts: loaded from ``lua/*.lua`` files, called by SHA, checked for one slot.
+
+A script file begins with comment lines that list KEYS, ARGV, return values and complexity. A line
+``-- @include name`` is replaced by ``denyut/lua/name.lua``. Reference: Redis, "Scripting with
+Lua"; EVALSHA falls back to EVAL when the server has lost its script cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+__all__ = ["Call", "Script", "run_all", "slot_tag"]
+
+_INCLUDE = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
+_TAG = re.compile(r"\{([^}]+)\}")
+
+
+class Script:
+    """One Lua script of a package, such as ``Script("denyut.tasks", "claim")``."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self.package = package
+        self.name = name
+
+    @property
+    def source(self) -> str:
+        """The script's text, includes resolved."""
+        return _load(self.package, self.name)[0]
+
+    @property
+    def sha(self) -> str:
+        """SHA-1 of the text, as EVALSHA wants it."""
+        return _load(self.package, self.name)[1]
+
+    def __call__(self, client: Any, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
+        """Run the script and return its reply: one round trip (two when the cache was lost)."""
+        try:
+            return client.evalsha(self.sha, len(keys), *keys, *args)
+        except NoScriptError:
+            return client.eval(self.source, len(keys), *keys, *args)
+
+    def with_(self, keys: Sequence[str], args: Sequence[Any] = ()) -> Call:
+        """Return the call as a value, for :func:`run_all`."""
+        return (self, keys, args)
+
+    def __repr__(self) -> str:
+        return f"Script({self.package!r}, {self.name!r})"
+
+
+Call = tuple[Script, Sequence[str], Sequence[Any]]
+
+
+def run_all(client: Any, calls: Sequence[Call]) -> list[Any]:
+    """Run many script calls in one pipelined round trip and return their replies in order.
+
+    The calls are not one transaction: each is atomic by itself. A call whose script the server
+    does not know is sent again, alone; all others have run.
+    """
+    if not calls:
+        return []
+    pipe = client.pipeline(transaction=False)
+    for script, keys, args in calls:
+        pipe.evalsha(script.sha, len(keys), *keys, *args)
+    replies = pipe.execute(raise_on_error=False)
+    for i, reply in enumerate(replies):
+        if isinstance(reply, NoScriptError):
+            script, keys, args = calls[i]
+            replies[i] = client.eval(script.source, len(keys), *keys, *args)
+        elif isinstance(reply, Exception):
+            raise reply
+    return list(replies)
+
+
+def slot_tag(keys: Sequence[str]) -> str:
+    """Return the one hash tag that all ``keys`` share.
+
+    Raises:
+        ValueError: if they would fall into different slots of a cluster, or have no tag.
+    """
+    tags = {match.group(1) if (match := _TAG.search(key)) else key for key in keys}
+    if len(tags) != 1:
+        raise ValueError(f"keys of one script must share one hash tag, got {sorted(tags)}")
+    return tags.pop()
+
+
+@cache
+def _load(package: str, name: str) -> tuple[str, str]:
+    text = (files(package) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    text = _INCLUDE.sub(lambda m: (files("denyut") / "lua" / f"{m.group(1)}.lua").read_text("utf-8"), text)
+    return text, sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,95 @@
+"""The connection to Redis: one client per process, made when first used, never shared across a fork."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from redis import Redis
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Store", "connect"]
+
+_ALIASES = {"valkey://": "redis://", "valkeys://": "rediss://", "redis+socket://": "unix://"}
+
+
+def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
+    """Return a client for ``url`` that retries a failed command ``retries`` times, with backoff.
+
+    Every script of this package may be sent twice (its reply may be lost), so retrying is safe.
+
+    Args:
+        url: ``redis://``, ``rediss://``, ``unix://`` or their valkey names.
+        timeout: seconds to wait for a connection, and for a reply.
+        retries: further tries after the first; 0 for none.
+    """
+    for alias, real in _ALIASES.items():
+        if url.startswith(alias):
+            url = real + url.removeprefix(alias)
+    return Redis.from_url(
+        url,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        socket_keepalive=True,
+        retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), retries),
+        retry_on_error=[RedisConnectionError, RedisTimeoutError],
+    )
+
+
+class Store:
+    """Hands out this process's client.
+
+    Args:
+        url: a function that returns the URL; called at first use, so that an embedded server is
+            started only when it is needed.
+        timeout: seconds to wait for one reply.
+    """
+
+    def __init__(self, url: Callable[[], str], *, timeout: float) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._lock = Lock()
+        self._pid = 0
+        self._client: Redis | None = None
+
+    @property
+    def client(self) -> Any:
+        """This process's Redis client (typed Any: its stubs mix the sync and async replies)."""
+        if self._pid != os.getpid():
+            self._renew()
+        return self._client
+
+    @property
+    def url(self) -> str:
+        """The URL, starting the embedded server if there is no other."""
+        return self._url()
+
+    def fresh(self, *, retries: int = 3) -> Any:
+        """Return a client of its own, for a thread that must not share one."""
+        return connect(self._url(), timeout=self._timeout, retries=retries)
+
+    def close(self) -> None:
+        """Close this process's client; the next use opens another."""
+        if self._client is not None and self._pid == os.getpid():
+            self._client.close()
+        self._client, self._pid = None, 0
+
+    def _renew(self) -> None:
+        if self._lock.acquire(timeout=self._timeout):
+            try:
+                if self._pid != os.getpid():
+                    # The parent's sockets are left alone: closing them here would shut its streams.
+                    self._client = self.fresh()
+                    self._pid = os.getpid()
+            finally:
+                self._lock.release()
+        else:  # the lock was held by another thread at the moment of the fork
+            self._lock = Lock()
+            self._renew()
