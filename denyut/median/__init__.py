@@ -1,0 +1,1 @@
+"""Exact running medians of event streams."""

@@ -1,0 +1,1 @@
+"""Seeing it: status, metrics, doctor, command line."""

@@ -1,0 +1,1 @@
+"""What Celery's signals start: the heartbeat, and the life of a worker."""

@@ -1,0 +1,1 @@
+"""What a job is: its key, claim, run, completion and recovery."""
