@@ -1,1 +1,0 @@
-"""Thin adapters to frameworks."""
