@@ -1,0 +1,103 @@
+"""``Denyut(app)``: makes the tasks of a Celery app into jobs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from denyut.config import Settings, from_celery
+from denyut.errors import ConfigurationError
+from denyut.keys import Keys
+from denyut.store import Store
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from denyut.median.api import Median
+    from denyut.monitoring.jobs import Jobs
+
+__all__ = ["Denyut"]
+
+_REDIS_BROKERS = ("redis://", "rediss://", "valkey://", "valkeys://")
+
+
+class Denyut:
+    """Denyut for one Celery app; also reachable as ``app.denyut``.
+
+    Args:
+        app: any Celery app. Its ``denyut_*`` settings are read when first needed, or now if the app
+            is configured already.
+        all_tasks: make every task of the app (never Celery's own ``celery.*``) a job. With False
+            only tasks declared with ``base=JobTask`` are.
+
+    Raises:
+        ConfigurationError: for a bad setting, or if the app has a Denyut already.
+    """
+
+    def __init__(self, app: Celery, *, all_tasks: bool = True) -> None:
+        from denyut.median.tasks import register
+        from denyut.signals.lifecycle import connect_signals
+        from denyut.tasks.door import install_door
+        from denyut.tasks.mixing import mix_into_tasks
+
+        if getattr(app, "denyut", None) is not None:
+            raise ConfigurationError(f"{app!r} has a Denyut already; use app.denyut")
+        self.app = app
+        self.all_tasks = all_tasks
+        app.denyut = self
+        if app.configured:
+            _ = self.settings
+        mix_into_tasks(self)
+        install_door(self)
+        register(self)
+        connect_signals(self)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The validated settings. Raises ConfigurationError."""
+        return from_celery(self.app.conf)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Builder of key names."""
+        return Keys(self.settings.prefix, self.settings.partitions)
+
+    @cached_property
+    def store(self) -> Store:
+        """The connection to Redis, opened at first use."""
+        return Store(self.redis_url, timeout=self.settings.redis_timeout)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Reading jobs: ``get``, ``list``, ``watch``."""
+        from denyut.monitoring.jobs import Jobs
+
+        return Jobs(self)
+
+    @cached_property
+    def median(self) -> Median:
+        """Recording events and reading medians."""
+        from denyut.median.api import Median
+
+        return Median(self)
+
+    def redis_url(self) -> str:
+        """Return the URL of the Redis that holds the jobs.
+
+        In this order: the setting, ``DENYUT_REDIS_URL``, the app's broker if that is Redis, the
+        embedded server of the project folder (started if nobody has yet).
+
+        Raises:
+            EmbeddedUnavailable: if there is none and a private one cannot be started.
+        """
+        if self.settings.redis_url:
+            return self.settings.redis_url
+        broker: Any = self.app.conf.broker_url
+        if isinstance(broker, str) and broker.startswith(_REDIS_BROKERS):
+            return broker
+        from denyut.embedded import ensure_server
+
+        return ensure_server().url
+
+    def __repr__(self) -> str:
+        return f"<Denyut of {self.app.main!r}>"
