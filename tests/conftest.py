@@ -1,0 +1,98 @@
+"""Fixtures for every test: a private Valkey, apps on it, and a check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from nodes.valkey import PrivateValkey
+from redis import Redis
+from support import SESSION_PIDS, adopt_orphans, no_leaks
+
+if TYPE_CHECKING:
+    from denyut import Denyut
+
+#: Taken out of the environment: the tests must never reach a server that is not theirs.
+_FOREIGN = ("DENYUT_", "CELERY_", "REDIS_", "DJANGO_", "FLASK_", "APP_ENV", "ENVIRONMENT")
+
+MakePulse = Callable[..., "Denyut"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in [name for name in os.environ if name.startswith(_FOREIGN) or name == "ENV"]:
+        del os.environ[name]
+    os.environ["DENYUT_EMBEDDED"] = "0"  # a test that wants the embedded server says so
+    adopt_orphans()
+
+
+@pytest.fixture(autouse=True)
+def leak_detector() -> Iterator[None]:
+    """Fail a test that leaves a thread or a process behind."""
+    with no_leaks():
+        yield
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[PrivateValkey]:
+    """One private server for the whole session. Get it emptied through ``valkey``."""
+    with tempfile.TemporaryDirectory(prefix="denyut-") as folder:  # short: a socket path has 107 bytes
+        server = PrivateValkey(Path(folder))
+        server.start()
+        SESSION_PIDS.add(server.pid)
+        yield server
+        server.kill()
+
+
+@pytest.fixture
+def valkey(valkey_server: PrivateValkey) -> Iterator[Redis]:
+    """A client of the private server, which is empty."""
+    with valkey_server.client() as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def restartable_valkey() -> Iterator[PrivateValkey]:
+    """A server of this test alone, with its data on disk: kill(), stop(), pause(), start()."""
+    with tempfile.TemporaryDirectory(prefix="denyut-") as folder:
+        server = PrivateValkey(Path(folder), appendonly=True)
+        server.start()
+        yield server
+        server.kill()
+
+
+@pytest.fixture
+def pulse(valkey_server: PrivateValkey, valkey: Redis) -> Iterator[MakePulse]:
+    """Make ``Denyut`` objects on the private server, each with a Celery app and a prefix of its own.
+
+    ``pulse(denyut_lease_ttl=1.0)`` takes settings of Celery and Denyut; ``all_tasks``, ``url`` and
+    ``main`` are the exceptions. The app is ``pulse(...).app``.
+    """
+    made: list[Denyut] = []
+
+    def make(*, all_tasks: bool = True, url: str | None = None, main: str = "tests", **conf: Any) -> Denyut:
+        from celery import Celery
+
+        from denyut import Denyut
+
+        app = Celery(main, set_as_current=False)
+        address = url or valkey_server.url
+        defaults = {
+            "broker_url": address,
+            "result_backend": address,
+            "denyut_prefix": f"t{uuid4().hex[:8]}",
+            "task_default_queue": f"q{uuid4().hex[:8]}",
+        }
+        app.conf.update(defaults | conf)
+        made.append(Denyut(app, all_tasks=all_tasks))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
+        each.app.close()
