@@ -33,11 +33,13 @@ def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
     for alias, real in _ALIASES.items():
         if url.startswith(alias):
             url = real + url.removeprefix(alias)
+    # A unix socket knows no keepalive, and redis-py refuses the word there.
+    keepalive = {} if url.startswith("unix://") else {"socket_keepalive": True}
     return Redis.from_url(
         url,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
-        socket_keepalive=True,
+        **keepalive,
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), retries),
         retry_on_error=[RedisConnectionError, RedisTimeoutError],
     )
