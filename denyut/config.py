@@ -8,19 +8,22 @@ bad values are errors that say what is allowed; nothing is guessed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from math import isfinite
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any
 
 from denyut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Settings", "from_celery", "hide_password"]
 
 _PREFIX = "denyut_"
 _URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
+_PASSWORD_PARAMETER = re.compile(r"([?&]password=)[^&#]*")
 
 
 def _number(default: float | None, low: float, high: float, doc: str, *, unit: str = "") -> Any:
@@ -96,66 +99,96 @@ class Settings:
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Settings:
         """Build settings from ``values`` (names without prefix), refusing unknown names."""
-        known = cls.names()
         for name in values:
-            if name not in known:
-                raise ConfigurationError(f"unknown setting {_PREFIX}{name}{_did_you_mean(name, known)}")
+            if name not in cls.names():
+                raise ConfigurationError(f"unknown setting {_PREFIX}{name}{_did_you_mean(name)}")
         return cls(**values)
 
 
 def from_celery(conf: Any) -> Settings:
     """Read and validate the ``denyut_*`` settings of a Celery configuration.
 
+    A value set on ``app.conf`` wins over one in the configuration object, as with Celery's own.
+
     Args:
-        conf: ``app.conf`` of a Celery app.
+        conf: ``app.conf`` of a Celery app (its configuration is loaded if it is not yet), or a mapping.
 
     Raises:
-        ConfigurationError: for an unknown name or a bad value.
+        ConfigurationError: for an unknown name, a name that Celery would not read here, a name given
+            twice in one place, or a bad value.
     """
-    namespace = (getattr(conf, "prefix", None) or "").lower()
+    if hasattr(conf, "finalize"):
+        conf.finalize()  # until then neither the namespace nor the configuration object is there
+    prefix: str = getattr(conf, "prefix", None) or ""
     values: dict[str, Any] = {}
-    known = Settings.names()
-    for raw in _all_keys(conf):
-        name = raw.lower()
-        if namespace and name.startswith(_PREFIX) and raw.isupper():
-            raise ConfigurationError(
-                f"setting {raw} is not read under the namespace {namespace.rstrip('_').upper()}; "
-                f"did you mean {namespace.upper()}{raw}?"
-            )
-        short = name.removeprefix(namespace)
-        if short.startswith(_PREFIX):
-            values[short.removeprefix(_PREFIX)] = conf[short]
-    unknown = [name for name in values if name not in known]
-    if unknown:
-        raise ConfigurationError(f"unknown setting {_PREFIX}{unknown[0]}{_did_you_mean(unknown[0], known)}")
+    for mapping in getattr(conf, "maps", None) or [conf]:
+        for name, value in _read_mapping(mapping, prefix).items():
+            values.setdefault(name, value)
     if values.get("redis_url") is None:
         values["redis_url"] = os.environ.get("DENYUT_REDIS_URL") or None
     return Settings.build(values)
 
 
+def _read_mapping(mapping: Mapping[Any, Any], prefix: str) -> dict[str, Any]:
+    spelled: dict[str, str] = {}
+    for raw in list(mapping):
+        name = _setting_name(raw, prefix) if isinstance(raw, str) else None
+        if name is None:
+            continue
+        if name in spelled:
+            raise ConfigurationError(f"settings {spelled[name]} and {raw} are the same one; keep one of them")
+        if name not in Settings.names():
+            raise ConfigurationError(f"unknown setting {raw}{_did_you_mean(name, prefix)}")
+        spelled[name] = raw
+    return {name: mapping[raw] for name, raw in spelled.items()}
+
+
+def _setting_name(raw: str, prefix: str) -> str | None:
+    """Return the setting that ``raw`` names, without prefixes; None if it is none of ours."""
+    lower = raw.lower()
+    bare = lower.removeprefix(prefix.lower())
+    if not bare.startswith(_PREFIX):
+        elsewhere = lower.removeprefix("celery_")
+        if elsewhere.startswith(_PREFIX) and not prefix:
+            raise ConfigurationError(
+                f'setting {raw} is read only with namespace="CELERY"; did you mean {elsewhere}?'
+            )
+        return None
+    name = bare.removeprefix(_PREFIX)
+    readable = {_full_name(name, prefix), _PREFIX + name}
+    if not prefix:
+        readable.add(raw.upper())
+    if raw not in readable:
+        under = f" under the namespace {prefix.rstrip('_')}" if prefix else ""
+        wanted = _full_name(name, prefix)
+        raise ConfigurationError(f"setting {raw} is not read{under}; did you mean {wanted}?")
+    return name
+
+
+def _full_name(name: str, prefix: str) -> str:
+    full = prefix + _PREFIX + name
+    return full.upper() if prefix.isupper() else full.lower()
+
+
 def hide_password(url: str) -> str:
-    """Return ``url`` with its password replaced by ``***``: URLs are shown, secrets are not."""
-    parts = urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    user = parts.netloc.rpartition("@")[0].partition(":")[0]
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{user}:***@{host}"))
+    """Return ``url`` with its password replaced by ``***``: URLs are shown, secrets are not.
+
+    A URL too odd to be parsed (a bare ``#`` in the password) loses more than its password.
+    """
+    shown = _PASSWORD_PARAMETER.sub(r"\1***", url)
+    scheme, separator, rest = shown.partition("://") if "://" in shown else ("", "", shown)
+    credentials, at, host = rest.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    secret = f"{user}:***" if colon else credentials
+    return f"{scheme}{separator}{secret}{at}{host}"
 
 
-def _all_keys(conf: Any) -> Iterable[str]:
-    maps = getattr(conf, "maps", None) or [conf]
-    seen: set[str] = set()
-    for mapping in maps:
-        for key in list(mapping):
-            if isinstance(key, str) and "denyut" in key.lower() and key not in seen:
-                seen.add(key)
-                yield key
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {_PREFIX}{close[0]}?" if close else f"; known are: {', '.join(sorted(known))}"
+def _did_you_mean(name: str, prefix: str = "") -> str:
+    known = Settings.names()
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {_full_name(close[0], prefix)}?"
+    return f"; known are: {', '.join(_full_name(each, prefix) for each in sorted(known))}"
 
 
 def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default: Any) -> None:
@@ -169,7 +202,7 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"
         )
-    elif meta["kind"] == "url" and urlsplit(value).scheme not in _URL_SCHEMES:
+    elif meta["kind"] == "url" and value.partition("://")[0] not in _URL_SCHEMES:
         raise ConfigurationError(
             f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with one of "
             f"{', '.join(s + '://' for s in _URL_SCHEMES)}"
