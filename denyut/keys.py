@@ -79,6 +79,22 @@ class Keys:
             f"{base}:job:events:{job_id}",
         )
 
+    def script(self, job_id: str, digest: str | None = None) -> tuple[str, ...]:
+        """Return the KEYS of every job script, in the order of ``denyut/lua/job.lua``.
+
+        The last is the entry of the job's idempotency key if that lives in the job's partition,
+        else a name that is never written.
+        """
+        job = self.job(job_id)
+        part = self._partition_keys[job.partition]
+        here = digest is not None and self.partition_of(digest) == job.partition
+        entry = f"{self.prefix}:{{{job.partition}}}:key:{digest if here else '-'}"
+        return (
+            *(job.record, job.lease, job.alive, job.telemetry, job.events),
+            *(part.leases, part.schedule, part.queued, part.held, part.done, part.counters, part.marker),
+            entry,
+        )
+
     def idempotency(self, digest: str) -> str:
         """Return the key of the entry (Hash: job, fp, at) of an idempotency key's digest."""
         return f"{self.prefix}:{{{self.partition_of(digest)}}}:key:{digest}"

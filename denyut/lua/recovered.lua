@@ -1,0 +1,25 @@
+-- A crash, and how long it took from the last sign of life to the next attempt (needs time, job).
+local BUCKETS = {1000000, 2000000, 4000000, 6000000, 8000000, 10000000, 15000000, 30000000, 60000000}
+
+local function note_crash(now, started, fence, attempt, task)
+  local seen = started
+  local beat = redis.call('HMGET', telemetry, 'fence', 'last_heartbeat')
+  if beat[1] and tonumber(beat[1]) == fence and beat[2] then seen = tonumber(beat[2]) end
+  redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))
+  count('crashed', task)
+  event('crashed', int(fence), attempt, int(now - seen), true)
+end
+
+local function note_recovery(now, fence, attempt)
+  local seen = redis.call('HGET', record, 'seen')
+  if not seen then return end
+  local gap = now - tonumber(seen)
+  redis.call('HDEL', record, 'seen')
+  redis.call('HSET', record, 'recovered_us', int(gap))
+  for _, le in ipairs(BUCKETS) do
+    if gap <= le then redis.call('HINCRBY', counters, 'recovery_us_bucket:' .. int(le), 1) end
+  end
+  redis.call('HINCRBY', counters, 'recovery_us_sum', int(gap))
+  redis.call('HINCRBY', counters, 'recovery_us_count', 1)
+  event('recovered', fence, attempt, int(gap), true)
+end

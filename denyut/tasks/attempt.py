@@ -1,0 +1,190 @@
+"""One attempt, from the worker's side: runs the body and writes how it ended, before Celery tells anybody.
+
+The order is the promise: the record decides (guarded by the fence), then Celery sends callbacks,
+stores the result and acknowledges, then the job is settled. An attempt that lost its lease changes
+nothing and steps aside.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from celery.exceptions import Ignore, Reject, Retry
+from celery.utils.serialization import get_pickleable_exception
+
+from denyut.errors import JobCancelled, LeaseLost, StepAside
+from denyut.states import State
+from denyut.tasks.finish import Outcome, finish, requeue, settle
+from denyut.tasks.result import encode_result
+from denyut.tasks.run import JobRun
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+    from denyut.tasks.claim import Claim
+
+__all__ = ["Attempt", "active_attempt", "activate_attempt"]
+
+logger = logging.getLogger(__name__)
+
+_active: ContextVar[Attempt | None] = ContextVar("denyut_attempt", default=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """A claimed attempt.
+
+    ``instead`` stands for the body where that must not run: another job's outcome, a conflict, or
+    (with ``ended`` set from the start) the outcome that an earlier attempt has written already.
+    """
+
+    pulse: Denyut
+    task: Any
+    queue: str
+    claim: Claim
+    run: JobRun
+    retention: float
+    #: Whether Celery has anything to do after the body: callbacks, chord part, result to store.
+    continues: bool = True
+    instead: Callable[[], Any] | None = None
+    entered: bool = False
+    #: The next generation of this job was published or scheduled: a retry or a replacement.
+    moved: bool = False
+    #: ``replace()`` was called; the message of the replacement comes later (a chord's body).
+    replaced: bool = False
+    ended: State | None = None
+    settled: bool = False
+    _children: Iterator[int] = field(default_factory=count)
+
+    @property
+    def continuing(self) -> bool:
+        """Whether the body is over, so that what is sent now is its continuation."""
+        return self.ended is not None
+
+    def child_id(self) -> str:
+        """Return the id of the next continuation: the same at every replay (RFC 4122 UUID 5)."""
+        return str(uuid5(NAMESPACE_OID, f"{self.run.id}/{next(self._children)}"))
+
+    def execute(self, body: Callable[[], Any]) -> Any:
+        """Run ``body`` (or give the replayed outcome) and write how it ended.
+
+        Raises:
+            StepAside: the lease was lost; nothing was written.
+            Exception: what the body raised.
+        """
+        self.entered = True
+        if self.ended is not None and self.instead is not None:
+            return self.instead()
+        try:
+            value = (self.instead or body)()
+            outcome = self._completed(value)
+        except (Retry, Ignore, Reject) as exc:
+            self._gave_way(exc)
+            raise
+        except LeaseLost as exc:
+            raise self._lost(exc) from exc
+        except Exception as exc:
+            state = State.CANCELLED if isinstance(exc, JobCancelled) else State.FAILED
+            self._write(self._failed(state, exc))
+            raise
+        self._write(outcome)
+        return value
+
+    def close(self, *, delivered: bool) -> None:
+        """Settle the job after Celery has done its steps; ``delivered`` says whether it could."""
+        if self.ended is None or self.settled or not delivered:
+            return
+        self.settled = settle(
+            self.pulse, self.run.id, self.claim.fence, digest=self.claim.digest, retention=self.retention
+        )
+
+    def _completed(self, value: Any) -> Outcome:
+        prepared = self.task.backend.prepare_value(value)
+        serializer = self.pulse.app.conf.result_serializer
+        return Outcome(state=State.COMPLETED, result=encode_result(prepared, serializer))
+
+    def _failed(self, state: State, exc: Exception) -> Outcome:
+        safe = get_pickleable_exception(exc)
+        data = self.task.backend.prepare_exception(safe, serializer="json")
+        return Outcome.of_error(state, exc, exception=encode_result(data, "json"), traceback=_traceback(exc))
+
+    def _write(self, outcome: Outcome) -> None:
+        if self.moved:
+            raise StepAside(f"job {self.run.id} goes on as its next generation")
+        settled = not self.continues
+        ok = finish(
+            self.pulse,
+            self.run.id,
+            self.claim.fence,
+            outcome,
+            digest=self.claim.digest,
+            retention=self.retention,
+            settled=settled,
+        )
+        if not ok:
+            raise self._lost(outcome.state)
+        self.ended, self.settled = outcome.state, settled
+
+    def _gave_way(self, exc: Exception) -> None:
+        if self.moved:
+            return
+        if self.replaced:
+            self._next_generation("replace")
+        elif isinstance(exc, Reject) and exc.requeue:
+            self._next_generation("requeue")
+        else:
+            state = State.REJECTED if isinstance(exc, Reject) else State.IGNORED
+            self.continues = False
+            self._write(Outcome(state=state, error=json.dumps([type(exc).__name__, str(exc)[:1000]])))
+
+    def _next_generation(self, what: str) -> None:
+        reply = requeue(
+            self.pulse,
+            self.run.id,
+            self.claim.fence,
+            what,
+            task=self.task.name,
+            queue=self.queue,
+            token=uuid4().hex,
+        )
+        if reply[0] == b"LOST":
+            raise self._lost(what)
+        self.moved = True
+
+    def _lost(self, what: object) -> StepAside:
+        logger.warning(
+            "job %s: attempt %d (fence %d) lost its lease, its outcome (%s) was dropped",
+            self.run.id,
+            self.run.attempt,
+            self.claim.fence,
+            what,
+        )
+        return StepAside(f"attempt {self.run.attempt} of job {self.run.id} lost its lease", keep=True)
+
+
+def active_attempt() -> Attempt | None:
+    """Return the attempt that this code runs in, or None."""
+    return _active.get()
+
+
+@contextmanager
+def activate_attempt(attempt: Attempt) -> Iterator[None]:
+    """Make ``attempt`` the active one inside the ``with`` block."""
+    token = _active.set(attempt)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def _traceback(exc: BaseException) -> str:
+    from traceback import format_exception
+
+    return "".join(format_exception(exc))

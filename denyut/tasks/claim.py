@@ -1,0 +1,161 @@
+"""The claim: the atomic step that gives one worker the right to run an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from denyut.scripts import Script
+from denyut.tasks.envelope import Stamp
+from denyut.tasks.node import current_node
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["Claim", "Code", "claim"]
+
+CLAIM = Script("denyut.tasks", "claim")
+
+
+class Code(StrEnum):
+    """What the record said to a claim."""
+
+    CLAIMED = "CLAIMED"  # run it
+    REPLAY = "REPLAY"  # it has ended: send its continuation, do not run it
+    DEAD = "DEAD"  # its crash budget is spent: tell Celery that it failed
+    CONFLICT = "CONFLICT"  # its key belongs to a job with other arguments: fail it
+    FOLLOW = "FOLLOW"  # its key belongs to another job: take over that job's outcome
+    BUSY = "BUSY"  # another attempt is running
+    STALE = "STALE"  # a newer message, or a later time, has replaced this message
+    DONE = "DONE"  # it ended, and everything that follows was sent
+    UNRECORDED = "UNRECORDED"  # there is no record: claim again, with the message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The answer. ``fence`` is 0 where nothing was claimed; ``detail`` says who, or which state."""
+
+    code: Code
+    owner: str
+    fence: int = 0
+    attempt: int = 0
+    crashes: int = 0
+    checkpoint: str = ""
+    digest: str | None = None
+    detail: str = ""
+    result: str = ""
+    exception: str = ""
+
+    @property
+    def lease(self) -> str:
+        """The value of the lease key while this claim holds it."""
+        return f"{self.owner}#{self.fence}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """The idempotency key of a plain client's message, resolved before the claim."""
+
+    key: str = ""
+    digest: str = ""
+    fingerprint: str = ""
+    follows: str = ""
+    conflict: str = ""
+
+
+def claim(
+    pulse: Denyut,
+    job_id: str,
+    *,
+    task: str,
+    queue: str,
+    stamp: Stamp,
+    pid: int,
+    message: Callable[[], tuple[str, Key]],
+    own: bool = False,
+    patience: float = 60.0,
+) -> Claim:
+    """Claim the job ``job_id`` for this process, in one round trip.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the task id.
+        task: the task's name.
+        queue: where its message came from.
+        stamp: the stamp of the message.
+        pid: the process that will run it.
+        message: called only if there is no record: returns the message as data, and its key.
+        own: run a job that followed another which is gone.
+        patience: seconds to go on trying while Redis cannot be reached; a worker that cannot ask
+            must not run.
+
+    Raises:
+        redis.exceptions.RedisError: if Redis is not there for longer than ``patience``.
+    """
+    settings, owner = pulse.settings, current_node().owner
+    digest = None
+    token = uuid4().hex
+    head = [job_id, owner, pid, token, stamp.gen, stamp.marker, stamp.at]
+    head += [us(settings.lease_ttl), us(settings.alive_for), settings.max_crashes, us(settings.retention)]
+    tail: list[Any] = ["", "own" if own else "", "", "", "", "", ""]
+
+    def attempt() -> list[Any]:
+        args = [*head, task, queue, *tail]
+        return list(CLAIM(pulse.store.client, pulse.keys.script(job_id, digest), args))
+
+    reply = _patiently(attempt, patience)
+    if _text(reply[0]) == Code.UNRECORDED:
+        text, key = message()
+        tail = [text, "own" if own else "", key.follows, key.conflict, key.key, key.digest, key.fingerprint]
+        digest = key.digest or None
+        reply = _patiently(attempt, patience)
+    return _parse(reply, owner)
+
+
+def us(seconds: float) -> int:
+    """Return ``seconds`` in whole microseconds."""
+    return round(seconds * 1_000_000)
+
+
+def _patiently(step: Callable[[], list[Any]], patience: float) -> list[Any]:
+    deadline = monotonic() + patience
+    while True:
+        try:
+            return step()
+        except (RedisConnectionError, RedisTimeoutError):
+            # The client has waited and tried again by itself; a reply that was lost is answered
+            # alike the second time, because the token is the same.
+            if monotonic() > deadline:
+                raise
+
+
+def _parse(reply: list[Any], owner: str) -> Claim:
+    code = Code(_text(reply[0]))
+    rest = [_text(item) for item in reply[1:]]
+    if code not in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
+        return Claim(code=code, owner=owner, detail=rest[0] if rest else "")
+    fence, attempt, crashes, checkpoint, digest, *more = rest
+    detail, result, exception = [*more, "", "", ""][:3]
+    return Claim(
+        code=code,
+        owner=owner,
+        fence=int(fence),
+        attempt=int(attempt),
+        crashes=int(crashes),
+        checkpoint=checkpoint,
+        digest=digest or None,
+        detail=detail,
+        result=result,
+        exception=exception,
+    )
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

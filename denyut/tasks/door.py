@@ -1,0 +1,240 @@
+"""The one door: every enqueue of a job passes here, however it was asked for.
+
+``delay``, ``apply_async``, ``send_task``, canvas, callbacks, beat, ``retry`` and ``replace`` all end
+in ``app.send_task``, which publishes through a producer. The door puts its own producer in between:
+it sees the message exactly as it would be published, makes the record in one script, and publishes
+only what is new.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from celery.utils.time import maybe_make_aware
+
+from denyut.errors import IdempotencyConflict, LeaseLost
+from denyut.scripts import Script
+from denyut.tasks.attempt import Attempt, active_attempt
+from denyut.tasks.claim import us
+from denyut.tasks.envelope import HEADER, Envelope, Stamp, pack
+from denyut.tasks.finish import requeue
+from denyut.tasks.fingerprint import fingerprint
+from denyut.tasks.key import check_id, digest_of, draw_id
+from denyut.tasks.keying import KEY_HEADER, hold_key, key_of_call
+from denyut.tasks.mixing import is_job
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["install_door"]
+
+RESERVE = Script("denyut.tasks", "reserve")
+UNRESERVE = Script("denyut.tasks", "unreserve")
+
+
+class _Answered(Exception):  # noqa: N818 - not an error: the job exists, nothing is published
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+
+
+@dataclass(slots=True, kw_only=True)
+class _Intent:
+    """What one enqueue is about."""
+
+    id: str
+    task: str
+    delay: float
+    key: str | None
+    digest: str | None
+    #: The id was given: somebody waits for exactly this one, so it must run or follow.
+    frozen: bool
+    #: The attempt that gives way to its next generation (retry, replace).
+    attempt: Attempt | None
+    what: str
+    retention: float
+    token: str
+
+
+def install_door(pulse: Denyut) -> None:
+    """Replace ``app.send_task`` by the door."""
+    pulse.app.send_task = Door(pulse, pulse.app.send_task)
+
+
+class Door:
+    """``app.send_task`` for jobs. The result's ``deduplicated`` says whether the job existed before."""
+
+    def __init__(self, pulse: Denyut, send: Any) -> None:
+        self.pulse = pulse
+        self.send = send
+
+    def __call__(
+        self,
+        name: str,
+        args: Any = None,
+        kwargs: Any = None,
+        countdown: float | None = None,
+        eta: Any = None,
+        task_id: str | None = None,
+        producer: Any = None,
+        connection: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Send one task. Arguments as ``Celery.send_task``, and ``idempotency_key``.
+
+        Raises:
+            InvalidKey, Unfingerprintable: nothing was sent.
+            IdempotencyConflict: the key belongs to a job with other arguments; nothing was sent.
+        """
+        app = self.pulse.app
+        if not is_job(self.pulse, name) and KEY_HEADER not in options:
+            given = {"countdown": countdown, "eta": eta, "task_id": task_id}
+            return self.send(name, args, kwargs, producer=producer, connection=connection, **given, **options)
+        key = key_of_call(options.get("task_type") or app._tasks.get(name), args or (), kwargs or {}, options)  # noqa: SLF001
+        intent = self._intent(name, task_id, key, _delay(app, countdown, eta), options)
+        if key is not None:
+            options["headers"] = {**(options.get("headers") or {}), KEY_HEADER: key}
+        sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
+        with sender or app.producer_or_acquire(producer) as real:
+            door = _DoorProducer(self.pulse, real, intent)
+            try:
+                result = self.send(name, args, kwargs, task_id=intent.id, producer=door, **options)
+            except _Answered as answered:
+                return self._existing(answered.job_id, intent, options)
+        result.deduplicated = False
+        return result
+
+    def _intent(
+        self, name: str, task_id: str | None, key: str | None, delay: float, options: dict[str, Any]
+    ) -> _Intent:
+        attempt, what = active_attempt(), ""
+        frozen = task_id is not None
+        if attempt is not None and task_id == attempt.run.id and not attempt.continuing:
+            what = "retry" if (options.get("retries") or 0) > 0 and name == attempt.task.name else "replace"
+        elif attempt is not None and attempt.continuing and task_id is None and key is None:
+            task_id = attempt.child_id()
+        digest = digest_of(name, key) if key is not None else None
+        task = self.pulse.app._tasks.get(name)  # noqa: SLF001
+        return _Intent(
+            id=check_id(task_id) if task_id else draw_id(self.pulse.keys, digest),
+            task=name,
+            delay=delay,
+            key=key,
+            digest=digest,
+            frozen=frozen,
+            attempt=attempt if what else None,
+            what=what,
+            retention=getattr(task, "retention", None) or self.pulse.settings.retention,
+            token=uuid4().hex,
+        )
+
+    def _existing(self, job_id: str, intent: _Intent, options: dict[str, Any]) -> Any:
+        app = self.pulse.app
+        if job_id != intent.id and not options.get("ignore_result"):
+            consumer = getattr(app.backend, "result_consumer", None)
+            if consumer is not None:  # the id that was drawn will never be published
+                consumer.cancel_for(intent.id)
+        result = (options.get("result_cls") or app.AsyncResult)(job_id)
+        result.ignored = options.get("ignore_result")
+        result.deduplicated = True
+        parent = app.current_worker_task
+        if parent and options.get("add_to_parent", True):
+            parent.add_trail(result)
+        return result
+
+
+class _DoorProducer:
+    """A producer that makes the job's record before it publishes the job's message."""
+
+    def __init__(self, pulse: Denyut, real: Any, intent: _Intent) -> None:
+        self._pulse = pulse
+        self._real = real
+        self._intent = intent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def publish(self, body: Any, **options: Any) -> Any:
+        """Publish ``body``; the job's own message only if the record says that it is new."""
+        headers = options.get("headers") or {}
+        if headers.get("id") != self._intent.id or "task" not in headers:
+            return self._real.publish(body, **options)  # an event about the task, say
+        envelope = pack(self._real, body, options)
+        stamp = self._reserve(envelope)
+        if stamp is None:
+            return None  # it waits in the store until it is due
+        headers[HEADER] = asdict(stamp)
+        options |= {"content_type": envelope.content_type, "content_encoding": envelope.content_encoding}
+        # pack() has encoded and compressed the body, and said so in the headers: not a second time.
+        options |= {"serializer": None, "compression": ""}
+        try:
+            return self._real.publish(envelope.body, **options)
+        except BaseException:
+            self._unreserve()
+            raise
+
+    def _reserve(self, envelope: Envelope) -> Stamp | None:
+        intent = self._intent
+        reply = self._requeue(envelope) if intent.attempt else self._first(envelope)
+        code = reply[0].decode()
+        if code in ("DUPLICATE", "EXISTS"):
+            raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
+        if code == "CONFLICT":
+            raise IdempotencyConflict(intent.key or "", intent.task, reply[1].decode())
+        if code == "LOST":
+            raise LeaseLost(f"job {intent.id} belongs to another attempt; its {intent.what} was not sent")
+        if code == "SCHEDULED":
+            return None
+        return Stamp(gen=int(reply[3]), marker=reply[1].decode(), at=int(reply[2]))
+
+    def _first(self, envelope: Envelope) -> list[Any]:
+        intent, pulse = self._intent, self._pulse
+        fp, follows, conflict = "", "", ""
+        if intent.digest is not None:
+            args, kwargs, _ = envelope.decode(pulse.app.conf.accept_content)
+            fp = fingerprint(args, kwargs)
+            if intent.frozen:
+                answer, holder = hold_key(pulse, intent.id, intent.digest, fp)
+                follows = holder if answer == "DUPLICATE" else ""
+                conflict = holder if answer == "CONFLICT" else ""
+        args_ = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]
+        args_ += [intent.token, envelope.dump(), us(max(intent.delay, 0.0)), follows, conflict]
+        args_ += [intent.retention, "1" if intent.digest and not intent.frozen else "0"]
+        return list(RESERVE(pulse.store.client, pulse.keys.script(intent.id, intent.digest), args_))
+
+    def _requeue(self, envelope: Envelope) -> list[Any]:
+        intent = self._intent
+        attempt = intent.attempt
+        assert attempt is not None
+        reply = requeue(
+            self._pulse,
+            intent.id,
+            attempt.claim.fence,
+            intent.what,
+            message=envelope.dump(),
+            delay=intent.delay,
+            task=intent.task,
+            queue=envelope.queue,
+            token=intent.token,
+        )
+        attempt.moved = reply[0] != b"LOST"
+        return reply
+
+    def _unreserve(self) -> None:
+        intent, pulse = self._intent, self._pulse
+        if intent.attempt is None:  # a retry that could not be published stays queued: recovery has it
+            keys = pulse.keys.script(intent.id, intent.digest)
+            UNRESERVE(pulse.store.client, keys, [intent.id, intent.token, us(intent.retention)])
+
+
+def _delay(app: Any, countdown: float | None, eta: Any) -> float:
+    """Return the seconds until a job is due, by the producer's clock; Redis' clock takes over from here."""
+    if countdown:
+        return float(countdown)
+    if not eta:
+        return 0.0
+    when = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
+    return float((maybe_make_aware(when, app.timezone) - app.now()).total_seconds())

@@ -1,0 +1,123 @@
+"""The steps out of RUNNING: finish, settle, the next generation, a checkpoint. All guarded by the fence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from denyut.scripts import Script
+from denyut.states import State
+from denyut.tasks.claim import us
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle"]
+
+FINISH = Script("denyut.tasks", "finish")
+SETTLE = Script("denyut.tasks", "settle")
+REQUEUE = Script("denyut.tasks", "requeue")
+CHECKPOINT = Script("denyut.tasks", "checkpoint")
+RELEASE_KEY = Script("denyut.tasks", "release_key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended. Texts are as the record keeps them; empty if there is none."""
+
+    state: State
+    result: str = ""
+    exception: str = ""
+    error: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def of_error(
+        cls, state: State, exc: BaseException, *, exception: str = "", traceback: str = ""
+    ) -> Outcome:
+        """Return the outcome of an attempt that raised ``exc``."""
+        error = json.dumps([type(exc).__name__, _shorten(str(exc))])
+        return cls(state=state, exception=exception, error=error, traceback=_shorten(traceback))
+
+
+def finish(
+    pulse: Denyut,
+    job_id: str,
+    fence: int,
+    outcome: Outcome,
+    *,
+    digest: str | None,
+    retention: float,
+    settled: bool,
+) -> bool:
+    """End the attempt ``fence`` of a job; with ``settled``, close the job in the same step.
+
+    Returns:
+        False if another attempt owns the job: then nothing was written.
+    """
+    args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
+    args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
+    ok = FINISH(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK"
+    if ok and outcome.state != State.COMPLETED:
+        _release_foreign_key(pulse, job_id, digest)
+    return ok
+
+
+def settle(pulse: Denyut, job_id: str, fence: int, *, digest: str | None, retention: float) -> bool:
+    """Close a finished job: its continuation was sent. Returns False if another attempt owns it."""
+    args = [job_id, fence, us(retention)]
+    return bool(SETTLE(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK")
+
+
+def requeue(
+    pulse: Denyut,
+    job_id: str,
+    fence: int,
+    what: str,
+    *,
+    message: str = "",
+    delay: float = 0.0,
+    task: str,
+    queue: str,
+    token: str,
+    error: str = "",
+) -> list[Any]:
+    """Begin the next generation of the running attempt ``fence``.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job.
+        fence: of the attempt that gives way.
+        what: ``retry``, ``replace`` (without a message: it comes later), or ``requeue`` (same message).
+        message: the new message.
+        delay: seconds until it is due.
+        task: name of the task that runs next.
+        queue: where it goes.
+        token: one-time token of this step, so that it may be sent twice.
+        error: why, as JSON text.
+
+    Returns:
+        The reply of ``requeue.lua``: RESERVED (publish it), SCHEDULED, or LOST.
+    """
+    args = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token, error]
+    return list(REQUEUE(pulse.store.client, pulse.keys.script(job_id), args))
+
+
+def save_checkpoint(pulse: Denyut, job_id: str, fence: int, data: str, *, retention: float) -> bool:
+    """Keep ``data`` (JSON text) for the next attempt. Returns False if another attempt owns the job."""
+    args = [job_id, fence, data, round(retention * 1000)]
+    return bool(CHECKPOINT(pulse.store.client, pulse.keys.script(job_id), args) == b"OK")
+
+
+def _release_foreign_key(pulse: Denyut, job_id: str, digest: str | None) -> None:
+    if digest and pulse.keys.partition_of(digest) != pulse.keys.partition_of(job_id):
+        RELEASE_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id])
+
+
+def _shorten(text: str, most: int = 20_000) -> str:
+    return (
+        text
+        if len(text) <= most
+        else f"{text[: most // 2]}\n... {len(text) - most} more ...\n{text[-most // 2 :]}"
+    )

@@ -1,0 +1,66 @@
+"""``JobTask``: the task class whose every task id is a job."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from celery import Task
+from celery.exceptions import Ignore
+
+from denyut.tasks.attempt import active_attempt
+from denyut.tasks.run import JobRun, activate
+from denyut.tasks.tracer import Tracer
+
+__all__ = ["JobTask"]
+
+
+class JobTask(Task):  # type: ignore[misc]
+    """A task whose runs take effect once.
+
+    Mixed into all tasks of an app by ``Denyut(app)``, or chosen with ``base=JobTask``.
+    """
+
+    abstract = True
+    Request: ClassVar[str] = "denyut.tasks.request:JobRequest"
+
+    #: A template for the idempotency key over the parameter names, such as ``"order:{order_id}"``.
+    idempotency_key: str | None = None
+
+    #: Seconds to remember a finished job and its key; None: the setting ``denyut_retention``.
+    retention: float | None = None
+
+    _tracer: Any = None
+
+    @property
+    def __trace__(self) -> Any:
+        """Celery's tracer of this task, with claim and settle around it."""
+        return self._tracer
+
+    @__trace__.setter
+    def __trace__(self, inner: Any) -> None:
+        self._tracer = None if inner is None else Tracer(self, inner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the body: as the claimed attempt in a worker, else plainly."""
+        attempt = active_attempt()
+        if attempt is not None and not attempt.entered and attempt.run.id == self.request.id:
+            return attempt.execute(lambda: self._body(args, kwargs))
+        if attempt is not None:
+            return self._body(args, kwargs)
+        with activate(JobRun(id=self.request.id or "local", task=self.name)):
+            return self._body(args, kwargs)
+
+    def replace(self, sig: Any) -> Any:
+        """Put ``sig`` in this task's place: the same job, its next generation (see Celery)."""
+        try:
+            return super().replace(sig)
+        except Ignore:
+            if (attempt := active_attempt()) is not None and not attempt.moved:
+                attempt.replaced = True
+            raise
+
+    def _body(self, args: Any, kwargs: Any) -> Any:
+        following = super().__call__
+        if self.request.called_directly or getattr(following, "__func__", None) is not Task.__call__:
+            return following(*args, **kwargs)
+        return self.run(*args, **kwargs)

@@ -1,0 +1,93 @@
+"""Idempotency keys and job ids: what is a valid one, and where it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from inspect import signature
+from string import Formatter
+from typing import Any
+from uuid import uuid4
+
+from denyut.errors import InvalidKey
+from denyut.keys import Keys
+
+__all__ = ["MAX_LENGTH", "check_id", "check_key", "digest_of", "draw_id", "from_template"]
+
+#: Longest key and longest job id, in characters.
+MAX_LENGTH = 255
+
+
+def check_key(key: Any) -> str:
+    """Return ``key`` if it is a valid idempotency key.
+
+    Raises:
+        InvalidKey: if it is not a string, empty, or over 255 characters.
+    """
+    return _check(key, "an idempotency key")
+
+
+def check_id(job_id: Any) -> str:
+    """Return ``job_id`` if it is a valid job id. Raises InvalidKey as for a key."""
+    return _check(job_id, "a job id")
+
+
+def digest_of(task: str, key: str) -> str:
+    """Return the digest under which ``key`` is stored: SHA-256 of task name and key, 40 hex digits.
+
+    The task name is part of it: two tasks may use the same key.
+    """
+    return sha256(f"{task}\0{key}".encode()).hexdigest()[:40]
+
+
+def draw_id(keys: Keys, digest: str | None = None) -> str:
+    """Draw a new job id; with ``digest``, one that falls into the partition of that key."""
+    job_id = str(uuid4())
+    if digest is None:
+        return job_id
+    wanted = keys.partition_of(digest)
+    while keys.partition_of(job_id) != wanted:
+        job_id = str(uuid4())
+    return job_id
+
+
+def from_template(template: str, run: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Fill ``template``, such as ``"order:{order_id}"``, with the arguments of one call.
+
+    Args:
+        template: a format string over the parameter names of the task.
+        run: the task's function (bound, without ``self``), whose signature names the parameters.
+        args: positional arguments.
+        kwargs: keyword arguments.
+
+    Raises:
+        InvalidKey: if a parameter is not there, or the key it gives is not valid.
+    """
+    try:
+        bound = signature(run).bind(*args, **kwargs)
+    except TypeError as exc:
+        raise InvalidKey(f"idempotency key template {template!r}: the arguments do not fit: {exc}") from exc
+    bound.apply_defaults()
+    values = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    try:
+        return check_key(Formatter().vformat(template, (), values))
+    except (KeyError, IndexError, AttributeError, ValueError) as exc:
+        if isinstance(exc, InvalidKey):
+            raise
+        raise InvalidKey(
+            f"idempotency key template {template!r} cannot be filled ({exc!r}); "
+            f"the task has the parameters {', '.join(values) or 'none'}"
+        ) from exc
+
+
+def _check(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidKey(f"{what} must be a string, got {value!r} of type {type(value).__name__}")
+    if not value:
+        raise InvalidKey(f"{what} must not be empty")
+    if len(value) > MAX_LENGTH:
+        raise InvalidKey(
+            f"{what} must have at most {MAX_LENGTH} characters, got {len(value)}: {value[:40]!r}...; "
+            "use a hash of it"
+        )
+    return value

@@ -1,0 +1,114 @@
+-- Give one worker the right to run one attempt, or say why not.
+-- KEYS: the thirteen of job.lua
+-- ARGV: 1 id, 2 owner, 3 pid, 4 claim token, 5 generation of the message (0: from a plain client),
+--       6 marker of the message, 7 time it was sent (us), 8 lease ttl (us), 9 alive ttl (us),
+--       10 max crashes, 11 retention (us), 12 task, 13 queue, 14 message ('' = not at hand),
+--       15 'own' to run a job that followed another, 16 follows, 17 conflict (of a plain client's key),
+--       18 key, 19 digest, 20 fingerprint
+-- Returns: {'CLAIMED', fence, attempt, crashes, checkpoint, digest}
+--   | {'REPLAY', fence, attempt, crashes, checkpoint, digest, state, result, exception}
+--   | {'DEAD', fence, attempt, crashes, '', digest} the crash budget is spent; the caller tells Celery
+--   | {'CONFLICT', fence, attempt, crashes, '', digest, job} the caller fails it
+--   | {'BUSY', owner} | {'DONE', state} | {'STALE', state} | {'FOLLOW', job}
+--   | {'UNRECORDED'} send it again with the message
+-- Complexity: O(log n) in the jobs of the partition. Sent twice with one token, it answers the same.
+-- @include time
+-- @include job
+-- @include recovered
+local id, owner, token, task = ARGV[1], ARGV[2], ARGV[4], ARGV[12]
+local ttl, retention = tonumber(ARGV[8]), tonumber(ARGV[11])
+local now = now_us()
+
+local function read()
+  local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
+    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest')
+  return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
+    fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
+    follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
+    digest = r[13] or ''}
+end
+
+local job = read()
+if not job.state then
+  -- A record lives at least as long as retention after its message was sent. Missing earlier than
+  -- that, Redis lost it; missing later, with Redis' memory intact, its retention is over.
+  local intact = ARGV[6] ~= '' and redis.call('GET', marker) == ARGV[6]
+  if intact and now - tonumber(ARGV[7]) >= retention then return {'DONE', 'GONE'} end
+  if ARGV[14] == '' then return {'UNRECORDED'} end
+  redis.call('HSET', record, 'task', task, 'queue', ARGV[13], 'state', 'QUEUED',
+    'gen', math.max(1, tonumber(ARGV[5])), 'attempt', 0, 'failures', 0, 'crashes', 0, 'fence', 0,
+    'version', 1, 'msg', ARGV[14], 'retention', int(retention / 1000000), 'queued_at', int(now))
+  if ARGV[16] ~= '' then redis.call('HSET', record, 'follows', ARGV[16]) end
+  if ARGV[17] ~= '' then redis.call('HSET', record, 'conflict', ARGV[17]) end
+  if ARGV[19] ~= '' then redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20]) end
+  epoch(now)
+  count('adopted', task)
+  job = read()
+end
+
+local holder = redis.call('GET', lease)
+local terminal = not (job.state == 'QUEUED' or job.state == 'RUNNING' or job.state == 'SCHEDULED'
+  or job.state == 'RETRYING')
+
+local function refuse(what, detail)
+  count(string.lower(what), task)
+  return {what, detail}
+end
+
+local function grant()
+  job.fence = math.max(job.fence + 1, now)
+  redis.call('SET', lease, owner .. '#' .. int(job.fence), 'PX', int(ttl / 1000))
+  redis.call('SET', alive, int(job.fence), 'PX', int(tonumber(ARGV[9]) / 1000))
+  unindex(id)
+  redis.call('ZADD', leases, int(now + ttl), id)
+  redis.call('HSET', record, 'fence', int(job.fence), 'owner', owner, 'pid', ARGV[3], 'token', token,
+    'crashes', job.crashes)
+  redis.call('HINCRBY', record, 'version', 1)
+end
+
+if job.token == token and holder == owner .. '#' .. int(job.fence) then
+  if job.state == 'RUNNING' then
+    return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest}
+  end
+elseif terminal and (job.settled or holder) then
+  if job.settled then return refuse('DONE', job.state) end
+  return refuse('BUSY', holder)
+elseif terminal then
+  grant()
+elseif tonumber(ARGV[5]) > 0 and tonumber(ARGV[5]) < job.gen then
+  return refuse('STALE', job.state)
+elseif (job.state == 'SCHEDULED' or job.state == 'RETRYING') and job.due > now then
+  return refuse('STALE', job.state)
+elseif job.state == 'RUNNING' and holder then
+  return refuse('BUSY', holder)
+end
+if terminal then
+  local outcome = redis.call('HMGET', record, 'result', 'exc')
+  return {'REPLAY', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.state,
+    outcome[1] or '', outcome[2] or ''}
+end
+if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
+
+if job.state == 'RUNNING' then
+  job.crashes = job.crashes + 1
+  note_crash(now, job.started, job.fence, job.attempt, task)
+  if job.crashes > tonumber(ARGV[10]) then
+    grant()
+    redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now),
+      'error', '["JobDead", "crash budget spent"]')
+    count('dead', task)
+    event('dead', int(job.fence), job.attempt, 'crash budget spent', true)
+    return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest}
+  end
+end
+grant()
+job.attempt = job.attempt + 1
+redis.call('HSET', record, 'state', 'RUNNING', 'attempt', job.attempt, 'started_at', int(now), 'settled', '0')
+redis.call('PERSIST', record)
+count('claimed', task)
+note_recovery(now, int(job.fence), job.attempt)
+event('claimed', int(job.fence), job.attempt, owner, false)
+if job.conflict then
+  return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.conflict}
+end
+return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest}

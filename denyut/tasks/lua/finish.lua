@@ -1,0 +1,32 @@
+-- End a running attempt in a terminal state. Only the newest fence can.
+-- KEYS: the thirteen of job.lua
+-- ARGV: 1 id, 2 fence, 3 state, 4 '1' to settle at once, 5 result, 6 exception, 7 error, 8 traceback,
+--       9 retention (us), 10 lease ttl (us)
+-- Returns: 'OK' | 'LOST' another attempt owns the job, nothing was written
+-- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
+-- @include time
+-- @include job
+local id, fence, state = ARGV[1], ARGV[2], ARGV[3]
+local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt')
+if not old[1] or old[2] ~= fence or (old[1] ~= 'RUNNING' and old[1] ~= state) then
+  if old[3] then count('lost', old[3]) end
+  return 'LOST'
+end
+local now = now_us()
+if old[1] == 'RUNNING' then
+  redis.call('HSET', record, 'state', state, 'finished_at', int(now), 'settled', '0')
+  redis.call('HINCRBY', record, 'version', 1)
+  if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
+  if ARGV[6] ~= '' then redis.call('HSET', record, 'exc', ARGV[6]) end
+  if ARGV[7] ~= '' then redis.call('HSET', record, 'error', ARGV[7], 'traceback', ARGV[8]) end
+  if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end
+  count(string.lower(state), old[3])
+  event(string.lower(state), fence, old[4], ARGV[7], false)
+end
+if ARGV[4] == '1' then
+  close(id, state, now, tonumber(ARGV[9]))
+else  -- the continuation is the owner's to send; its lease says that it is alive
+  redis.call('PEXPIRE', lease, int(tonumber(ARGV[10]) / 1000))
+  redis.call('ZADD', leases, int(now + tonumber(ARGV[10])), id)
+end
+return 'OK'

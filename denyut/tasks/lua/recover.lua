@@ -1,0 +1,104 @@
+-- Move one job on that is left alone: crashed, due, or its message lost.
+-- KEYS: the thirteen of job.lua
+-- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead),
+--       3 owner and 4 pid of the dead process, 5 generation of the message that it had (0: any, -1:
+--       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us)
+-- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
+--   | {'NOTHING', state}
+-- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
+-- @include time
+-- @include job
+-- @include recovered
+local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])
+local now = now_us()
+local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'settled', 'due',
+  'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest')
+local state, gen, fence = r[1], tonumber(r[2] or 0), tonumber(r[5] or 0)
+
+local function nothing()
+  return {'NOTHING', state or ''}
+end
+
+local function publish(reason)
+  redis.call('ZADD', held, int(now + hold), id)
+  redis.call('ZADD', queued, int(now), id)
+  return {'PUBLISH', r[10] or '', epoch(now), int(now), gen, reason}
+end
+
+if not state then
+  unindex(id)
+  return nothing()
+end
+
+local left = redis.call('PTTL', lease)
+local dead = why == 'child' and r[12] == ARGV[3] and r[13] == ARGV[4]
+local owned = left > 0 and not dead
+
+if state == 'RUNNING' then
+  if owned then
+    redis.call('ZADD', leases, int(now + math.max(left, 0) * 1000), id)
+    redis.call('ZREM', held, id)
+    return nothing()
+  end
+  local crashes = tonumber(r[4]) + 1
+  note_crash(now, tonumber(r[8] or now), fence, r[3], r[9])
+  redis.call('DEL', lease, alive)
+  unindex(id)
+  redis.call('HSET', record, 'crashes', crashes)
+  redis.call('HINCRBY', record, 'version', 1)
+  if crashes > tonumber(ARGV[6]) then
+    fence = math.max(fence + 1, now)
+    redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now), 'fence', int(fence),
+      'error', '["JobDead", "crash budget spent"]')
+    redis.call('SET', lease, 'recovery#' .. int(fence), 'PX', int(tonumber(ARGV[8]) / 1000))
+    redis.call('ZADD', leases, int(now + tonumber(ARGV[8])), id)
+    count('dead', r[9])
+    event('dead', int(fence), r[3], 'crash budget spent', true)
+    return {'DEAD', r[10] or '', int(fence), crashes, r[14] or ''}
+  end
+  gen = gen + 1
+  redis.call('HSET', record, 'state', 'QUEUED', 'gen', gen)
+  count('recovered', r[9])
+  return publish('crashed')
+end
+
+if state == 'QUEUED' then
+  if r[11] then return nothing() end  -- its replacement is on the way
+  local deadline = tonumber(redis.call('ZSCORE', held, id) or 0)
+  if why == 'child' then
+    local had = tonumber(ARGV[5])
+    if had ~= 0 and had ~= gen then return nothing() end
+  elseif deadline > now or (deadline == 0 and why ~= 'lost') then
+    return nothing()
+  end
+  count('republished', r[9])
+  return publish('lost')
+end
+
+if state == 'SCHEDULED' or state == 'RETRYING' then
+  if tonumber(r[7] or 0) > now then
+    redis.call('ZADD', schedule, r[7], id)
+    return nothing()
+  end
+  redis.call('HSET', record, 'state', 'QUEUED')
+  redis.call('HINCRBY', record, 'version', 1)
+  unindex(id)
+  return publish('due')
+end
+
+if r[6] == '1' then
+  unindex(id)
+  return nothing()
+end
+if owned then
+  redis.call('ZADD', leases, int(now + left * 1000), id)
+  return nothing()
+end
+-- Ended, but its continuation was not sent: the message goes out again and is replayed.
+redis.call('DEL', lease, alive)
+unindex(id)
+gen = gen + 1
+redis.call('HSET', record, 'gen', gen)
+redis.call('ZADD', leases, int(now + hold), id)
+count('replayed', r[9])
+return {'PUBLISH', r[10] or '', epoch(now), int(now), gen, 'unsettled'}

@@ -1,0 +1,41 @@
+-- Begin the next generation of a running job: a retry, a replacement, or the same message again.
+-- KEYS: the thirteen of job.lua
+-- ARGV: 1 id, 2 fence, 3 'retry' | 'replace' | 'requeue', 4 message ('' = keep; for 'replace': it comes
+--       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error
+-- Returns: {'RESERVED', marker, now, generation} publish it | {'SCHEDULED', due} | {'LOST'}
+-- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
+-- @include time
+-- @include job
+local id, fence, what, delay = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
+local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task')
+local now = now_us()
+local gen = tonumber(old[3] or 0)
+local again = old[1] and old[2] == fence and old[1] ~= 'RUNNING' and old[4] == ARGV[8]
+if not again then
+  if old[1] ~= 'RUNNING' or old[2] ~= fence then
+    if old[6] then count('lost', old[6]) end
+    return {'LOST'}
+  end
+  gen = gen + 1
+  local state = 'QUEUED'
+  if delay > 0 then state = what == 'retry' and 'RETRYING' or 'SCHEDULED' end
+  redis.call('HSET', record, 'state', state, 'gen', gen, 'task', ARGV[6], 'queue', ARGV[7], 'enq', ARGV[8],
+    'due', int(now + delay))
+  redis.call('HINCRBY', record, 'version', 1)
+  if ARGV[4] ~= '' then redis.call('HSET', record, 'msg', ARGV[4]) end
+  if what == 'retry' then
+    redis.call('HINCRBY', record, 'failures', 1)
+    if ARGV[9] ~= '' then redis.call('HSET', record, 'error', ARGV[9]) end
+    count('retried', old[6])
+    event('retrying', fence, old[5], ARGV[9], false)
+  end
+  redis.call('DEL', lease, alive)
+  unindex(id)
+  if what == 'replace' and ARGV[4] == '' then
+    redis.call('HSET', record, 'replaced', '1')
+  else
+    put_message(id, now, delay)
+  end
+end
+if delay > 0 then return {'SCHEDULED', int(now + delay)} end
+return {'RESERVED', epoch(now), int(now), gen}

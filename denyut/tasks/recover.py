@@ -1,0 +1,69 @@
+"""Moving one job on: the atomic step, and what follows from it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from denyut.scripts import Script
+from denyut.tasks.bury import bury
+from denyut.tasks.claim import us
+from denyut.tasks.envelope import Envelope, Stamp
+from denyut.tasks.node import current_node
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["Moved", "recover", "recover_lost_child"]
+
+RECOVER = Script("denyut.tasks", "recover")
+
+logger = logging.getLogger(__name__)
+
+#: How long a recoverer that has moved a job to QUEUED may take to publish it (s).
+_PUBLISH_WITHIN = 10.0
+
+#: What was done: ``PUBLISH`` (its message was sent), ``DEAD`` (it was buried), or ``NOTHING``.
+Moved = str
+
+
+def recover(
+    pulse: Denyut, job_id: str, why: str, *, owner: str = "", pid: int = 0, generation: int = 0
+) -> Moved:
+    """Move the job ``job_id`` on if it is left alone, and publish it again or bury it.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job.
+        why: ``lapsed`` (a deadline of it has passed), ``lost`` (its message is nowhere), or ``child``
+            (the process that had it is dead).
+        owner: with ``child``: the worker node of that process.
+        pid: with ``child``: that process.
+        generation: with ``child``: of the message it had; -1 to move only an attempt that ran.
+
+    Raises:
+        redis.exceptions.RedisError, kombu.exceptions.OperationalError: it is tried again by the next
+            round of any recoverer.
+    """
+    settings, client = pulse.settings, pulse.store.client
+    args = [job_id, why, owner, pid, generation, settings.max_crashes]
+    args += [us(_PUBLISH_WITHIN), us(settings.lease_ttl)]
+    reply: list[Any] = RECOVER(client, pulse.keys.script(job_id), args)
+    what: Moved = reply[0].decode()
+    if what == "DEAD":
+        message, fence, crashes, digest = reply[1:5]
+        logger.error("job %s: crash budget spent after %d lost workers", job_id, int(crashes))
+        bury(pulse, job_id, message, int(fence), int(crashes), digest.decode() or None)
+    elif what == "PUBLISH":
+        message, marker, at, number, reason = reply[1:6]
+        logger.info("job %s: published again (%s)", job_id, reason.decode())
+        stamp = Stamp(gen=int(number), marker=marker.decode(), at=int(at))
+        Envelope.load(message).publish(pulse.app, stamp)
+        client.zrem(pulse.keys.partition(pulse.keys.partition_of(job_id)).held, job_id)
+    return what
+
+
+def recover_lost_child(pulse: Denyut, job_id: str, pid: int | None, generation: int) -> Moved:
+    """Move the job of a dead pool process of this worker on (see :func:`recover`)."""
+    owner = current_node().owner
+    return recover(pulse, job_id, "child", owner=owner, pid=pid or 0, generation=generation)

@@ -1,0 +1,128 @@
+"""Recovery: finding the jobs that are left alone, and moving them on.
+
+A thread of every worker's main process. Any number may run: each step is one atomic script per job.
+It finds attempts whose lease has lapsed (their worker is gone), jobs that are due, jobs whose
+prefetching worker is gone, and jobs queued for long whose queue is empty (their message is lost).
+It has the message, so it needs neither the broker's redelivery nor the task's code.
+
+It does not judge by age: a job whose lease is renewed is never touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from random import uniform
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from denyut.scripts import Script, run_all
+from denyut.tasks.claim import us
+from denyut.tasks.depth import queue_depth
+from denyut.tasks.recover import recover, recover_lost_child
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+    from denyut.tasks.slots import SlotState
+
+__all__ = ["Recovery"]
+
+OVERDUE = Script("denyut.tasks", "overdue")
+
+logger = logging.getLogger(__name__)
+
+
+class Recovery:
+    """The recovery of one worker.
+
+    Args:
+        pulse: the app's Denyut.
+    """
+
+    def __init__(self, pulse: Denyut) -> None:
+        self.pulse = pulse
+        self.rounds = 0  # complete looks at all partitions; tests wait for it
+        self._stop = Event()
+        self._wake = Event()
+        self._thread: Thread | None = None
+        self._last_long_look = monotonic()
+
+    def start(self) -> None:
+        """Start the thread. A second call does nothing."""
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = Thread(target=self._loop, name="denyut-recovery", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop the thread and wait for it, at most ``timeout`` seconds."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+            self._thread = None
+
+    def child_died(self, slot: SlotState) -> None:
+        """Hand over the job of a pool process that is known to be dead."""
+        recover_lost_child(self.pulse, slot.job_id, slot.pid, -1)
+
+    def step(self) -> int:
+        """Look once at all partitions and move on what is due. Returns how many jobs were moved."""
+        client = self.pulse.store.client
+        long_look = self._is_long_look()
+        most = self._most()
+        moved = 0
+        for job_id, why in self._overdue(client, most, long_look=long_look)[:most]:
+            if why == "lost" and not self._message_is_nowhere(client, job_id):
+                continue
+            moved += recover(self.pulse, job_id, why) != "NOTHING"
+        self.rounds += 1
+        return moved
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            moved = 0
+            try:
+                moved = self.step()
+            except (RedisError, OperationalError, OSError) as exc:
+                logger.warning("recovery: %s: %s; trying again", type(exc).__name__, exc)
+            except Exception:  # one broken job must not end the recovery of all others
+                logger.exception("recovery: unexpected error; trying again")
+            # Jitter, so that many workers do not look at the same moment; no pause in a mass recovery
+            # but what the rate demands.
+            pause = self.pulse.settings.recovery_interval * uniform(0.7, 1.3)  # noqa: S311 - no secret
+            if moved >= self._most():
+                pause = moved / self.pulse.settings.recovery_rate
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _most(self) -> int:
+        settings = self.pulse.settings
+        return max(1, round(settings.recovery_rate * settings.recovery_interval))
+
+    def _is_long_look(self) -> bool:
+        if monotonic() - self._last_long_look < self.pulse.settings.queued_timeout / 4:
+            return False
+        self._last_long_look = monotonic()
+        return True
+
+    def _overdue(self, client: Any, most: int, *, long_look: bool) -> list[tuple[str, str]]:
+        settings = self.pulse.settings
+        timeout = us(settings.queued_timeout) if long_look else 0
+        args = [most, timeout, us(settings.retention)]
+        calls = [
+            OVERDUE.with_([p.leases, p.schedule, p.held, p.queued, p.done], args)
+            for p in self.pulse.keys.all_partitions()
+        ]
+        found: dict[str, str] = {}
+        for lapsed, due, held, long in run_all(client, calls):
+            found |= {job_id.decode(): "lost" for job_id in long}
+            found |= {job_id.decode(): "lapsed" for job_id in [*held, *due, *lapsed]}
+        return list(found.items())
+
+    def _message_is_nowhere(self, client: Any, job_id: str) -> bool:
+        queue = client.hget(self.pulse.keys.job(job_id).record, "queue")
+        return queue is None or queue_depth(self.pulse.app, queue.decode()) == 0

@@ -1,0 +1,67 @@
+"""One message of a job in the worker's main process: receipt, lost child, time limit, revoke."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import Any
+
+from billiard.einfo import ExceptionWithTraceback
+from celery.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.worker.request import Request
+from celery.worker.state import task_ready
+
+from denyut.errors import StepAside
+from denyut.states import State
+from denyut.tasks.cancel import end_from_outside
+from denyut.tasks.envelope import Stamp
+from denyut.tasks.forget import forget
+from denyut.tasks.held import held
+from denyut.tasks.recover import recover_lost_child
+
+__all__ = ["JobRequest"]
+
+logger = logging.getLogger(__name__)
+
+
+class JobRequest(Request):  # type: ignore[misc]
+    """Celery's request, which leaves to the job's record what the record must decide."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Held until Celery drops the request: if this worker dies first, another publishes the job.
+        held().add(self.id, self._pulse.keys.partition_of(self.id))
+        weakref.finalize(self, held().discard, self.id)
+
+    @property
+    def _pulse(self) -> Any:
+        return self.app.denyut
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        """Settle the message of a delivery that stepped aside, or hand over a lost child's job."""
+        exc = exc_info.exception
+        exc = exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
+        if isinstance(exc, StepAside):
+            task_ready(self)
+            return forget(self) if exc.keep else self.acknowledge()
+        if isinstance(exc, WorkerLostError):
+            return self._on_worker_lost(exc)
+        if isinstance(exc, TimeLimitExceeded):
+            end_from_outside(self._pulse, self.id, State.FAILED, exc, retention=self.task.retention)
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def _on_worker_lost(self, exc: BaseException) -> None:
+        task_ready(self)
+        generation = Stamp.of(self._request_dict).gen
+        moved = recover_lost_child(self._pulse, self.id, self.worker_pid, generation)
+        logger.warning(
+            "job %s: %s; %s", self.id, exc, "it is dead" if moved == "DEAD" else "it will run again"
+        )
+        # The record has the message: the broker's copy is not needed any more.
+        self.acknowledge()
+        self.send_event("task-failed", exception=repr(exc), traceback="")
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        state = State.EXPIRED if expired else State.CANCELLED
+        end_from_outside(self._pulse, self.id, state, None, retention=self.task.retention)
+        super()._announce_revoked(reason, terminated, signum, expired)

@@ -1,0 +1,153 @@
+"""The running job, seen from inside: ``current_job()``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from denyut.errors import JobCancelled, LeaseLost, NoCurrentJob
+from denyut.tasks.slots import CANCEL, LOST
+
+if TYPE_CHECKING:
+    from denyut.tasks.slots import Slot
+
+__all__ = ["JobRun", "activate", "active_run", "current_job"]
+
+T = TypeVar("T")
+
+_active: ContextVar[JobRun | None] = ContextVar("denyut_job", default=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRun:
+    """One attempt of a job, as its task sees it.
+
+    ``id``: the task id. ``attempt``: from 1. ``fence``: of this attempt; 0 when the task runs
+    without a worker (called directly, or eagerly). ``crashes``: lost workers so far.
+    ``checkpoint_data``: what the last :meth:`checkpoint` of any attempt kept, None if none did.
+    """
+
+    id: str
+    task: str
+    attempt: int = 1
+    fence: int = 0
+    crashes: int = 0
+    checkpoint_data: Any = None
+    #: The slot that the heartbeat reads; None without a worker.
+    slot: Slot | None = None
+    #: Writes a checkpoint; returns False if the lease is lost.
+    save: Callable[[str], bool] = field(default=lambda _: True, repr=False)
+
+    def progress(self, done: float, total: float | None = None, *, unit: str | None = None) -> None:
+        """Tell how far the job got. A plain memory store: call it as often as you like.
+
+        Args:
+            done: how much is done, in ``unit``.
+            total: how much there is; None if unknown.
+            unit: such as ``rows`` or ``bytes`` (16 bytes at most).
+
+        Raises:
+            LeaseLost: another attempt may have begun; stop working.
+            JobCancelled: the job was cancelled.
+        """
+        slot = self.slot
+        if slot is None:
+            return
+        if unit is not None:
+            slot.unit(unit)
+        slot.progress(done, total)
+        if slot.flags:
+            self.check()
+
+    def stage(self, name: str) -> None:
+        """Tell what the job is doing now, such as ``COMPUTING`` (64 bytes at most). No I/O."""
+        if self.slot is not None:
+            self.slot.stage(name)
+            if self.slot.flags:
+                self.check()
+
+    def track(
+        self, iterable: Iterable[T], total: float | None = None, *, start: float = 0, unit: str | None = None
+    ) -> Iterator[T]:
+        """Yield the items of ``iterable``, telling the progress after each.
+
+        Args:
+            iterable: what to work through.
+            total: number of items; by default its length if it has one, plus ``start``.
+            start: how many items were done before (after a resume).
+            unit: as for :meth:`progress`.
+        """
+        if total is None and hasattr(iterable, "__len__"):
+            total = start + len(iterable)
+        done = start
+        self.progress(done, total, unit=unit)
+        progress = self.progress
+        for item in iterable:
+            yield item
+            done += 1
+            progress(done, total)
+
+    def checkpoint(self, data: Any) -> None:
+        """Keep ``data`` durably: if this attempt dies, the next one finds it in ``checkpoint_data``.
+
+        One round trip to Redis. Do the work that it stands for first.
+
+        Args:
+            data: anything that JSON can hold.
+
+        Raises:
+            LeaseLost: another attempt owns the job; nothing was kept.
+            TypeError, ValueError: if JSON cannot hold it.
+        """
+        text = json.dumps(data, allow_nan=False)
+        if not self.save(text):
+            raise LeaseLost(
+                f"job {self.id}: attempt {self.attempt} lost its lease; its checkpoint was refused"
+            )
+        self.checkpoint_data = json.loads(text)
+
+    def check(self) -> None:
+        """Raise if this attempt should stop.
+
+        Raises:
+            LeaseLost: another attempt may have begun.
+            JobCancelled: the job was cancelled.
+        """
+        flags = self.slot.flags if self.slot is not None else 0
+        if flags & LOST:
+            raise LeaseLost(f"job {self.id}: attempt {self.attempt} (fence {self.fence}) lost its lease")
+        if flags & CANCEL:
+            raise JobCancelled(f"job {self.id} was cancelled")
+
+
+def current_job() -> JobRun:
+    """Return the job that this code runs in.
+
+    Raises:
+        NoCurrentJob: outside a task that is a job.
+    """
+    run = _active.get()
+    if run is None:
+        raise NoCurrentJob(
+            "current_job() was called outside a running job; call it in a task of an app that has Denyut(app)"
+        )
+    return run
+
+
+def active_run() -> JobRun | None:
+    """Return the running job, or None."""
+    return _active.get()
+
+
+@contextmanager
+def activate(run: JobRun) -> Iterator[None]:
+    """Make ``run`` the current job inside the ``with`` block."""
+    token = _active.set(run)
+    try:
+        yield
+    finally:
+        _active.reset(token)

@@ -1,0 +1,193 @@
+"""Claim, trace, settle: what stands around Celery's own tracer for every delivery of a job."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from billiard import current_process
+from billiard.einfo import ExceptionInfo
+from celery.app.trace import TraceInfo, trace_ok_t
+from celery.states import IGNORED
+from redis.exceptions import RedisError
+
+from denyut.errors import IdempotencyConflict, JobDead, StepAside
+from denyut.states import State
+from denyut.tasks.attempt import Attempt, activate_attempt
+from denyut.tasks.claim import Claim, Code, Key, claim
+from denyut.tasks.envelope import Stamp, rebuild
+from denyut.tasks.finish import save_checkpoint
+from denyut.tasks.follow import Followed, follow
+from denyut.tasks.keying import key_of_message
+from denyut.tasks.replay import outcome_of, raising
+from denyut.tasks.run import JobRun, activate
+from denyut.tasks.slots import Slot, current_block
+
+if TYPE_CHECKING:
+    from denyut.tasks.job_task import JobTask
+
+__all__ = ["Tracer"]
+
+logger = logging.getLogger(__name__)
+
+
+class Tracer:
+    """Wraps the tracer that Celery built for one task.
+
+    Args:
+        task: the task.
+        inner: Celery's tracer: ``inner(uuid, args, kwargs, request) -> trace_ok_t``.
+    """
+
+    def __init__(self, task: JobTask, inner: Any) -> None:
+        self.task = task
+        self.inner = inner
+
+    def __call__(self, uuid: str, args: Any, kwargs: Any, request: dict[str, Any] | None = None) -> Any:
+        """Run one delivery. A delivery that must not run gives no signal, result or callback."""
+        request = request if request is not None else {}
+        delivery = _Delivery(self.task, uuid, args, kwargs, request)
+        try:
+            answer = delivery.claim()
+        except RedisError as exc:
+            logger.exception("job %s: Redis cannot be reached, so it was not run", uuid)
+            return _aside(StepAside(f"Redis cannot be reached: {exc}", keep=True))
+        if isinstance(answer, StepAside):
+            logger.info("job %s: this delivery steps aside: %s", uuid, answer.reason)
+            return _aside(answer)
+        return self._run(answer, uuid, args, kwargs, request)
+
+    def _run(self, attempt: Attempt, uuid: str, args: Any, kwargs: Any, request: dict[str, Any]) -> Any:
+        slot = attempt.run.slot
+        try:
+            with activate_attempt(attempt), activate(attempt.run):
+                traced = self.inner(uuid, args, kwargs, request)
+                failed = traced.info is not None
+                # A failure that Celery saw after the body had completed is one of the continuation:
+                # it stays unsettled, so that recovery sends it again.
+                attempt.close(delivered=not failed or attempt.ended != State.COMPLETED)
+            return traced
+        finally:
+            if slot is not None:
+                slot.end()
+
+
+class _Delivery:
+    """One delivery of a message, up to the decision whether to run it."""
+
+    def __init__(self, task: JobTask, uuid: str, args: Any, kwargs: Any, request: dict[str, Any]) -> None:
+        self.task = task
+        self.pulse = task.app.denyut
+        self.id = uuid
+        self.request = request
+        self.request.setdefault("args", args)
+        self.request.setdefault("kwargs", kwargs)
+        self.stamp = Stamp.of(request)
+        info = request.get("delivery_info") or {}
+        self.queue = info.get("routing_key") or self.pulse.app.conf.task_default_queue
+
+    def claim(self) -> Attempt | StepAside:
+        """Ask the record; return the attempt to run, or why not."""
+        answer = self._ask(own=False)
+        if answer.code == Code.FOLLOW:
+            followed = follow(self.pulse, self.id, answer.detail, self.stamp)
+            if followed is None:
+                return StepAside(f"waits for job {answer.detail}, which holds its key")
+            answer = self._ask(own=True)
+            if answer.code == Code.CLAIMED:
+                return self._attempt(answer, followed)
+        if answer.code in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
+            return self._attempt(answer, None)
+        return StepAside(f"{answer.code} {answer.detail}", keep=answer.code == Code.BUSY)
+
+    def _ask(self, *, own: bool) -> Claim:
+        return claim(
+            self.pulse,
+            self.id,
+            task=self.task.name,
+            queue=self.queue,
+            stamp=self.stamp,
+            pid=os.getpid(),
+            message=self._message,
+            own=own,
+        )
+
+    def _message(self) -> tuple[str, Key]:
+        app = self.pulse.app
+        envelope = rebuild(app, self.task.serializer or app.conf.task_serializer, self.request)
+        return envelope.dump(), key_of_message(self.pulse, self.task, self.id, self.request)
+
+    def _attempt(self, answer: Claim, followed: Followed | None) -> Attempt:
+        run = JobRun(
+            id=self.id,
+            task=self.task.name,
+            attempt=answer.attempt,
+            fence=answer.fence,
+            crashes=answer.crashes,
+            checkpoint_data=json.loads(answer.checkpoint) if answer.checkpoint else None,
+            slot=_slot(self, answer),
+        )
+        retention = self.task.retention or self.pulse.settings.retention
+        run.save = lambda text: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention)
+        attempt = Attempt(
+            pulse=self.pulse,
+            task=self.task,
+            queue=self.queue,
+            claim=answer,
+            run=run,
+            retention=retention,
+            continues=_continues(self.task, self.request),
+        )
+        _instead(attempt, answer, followed, str(self.request.get("idempotency_key") or ""))
+        return attempt
+
+
+def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: str) -> None:
+    """Set what stands for the body, where that must not run (again)."""
+    task, job_id = attempt.task, attempt.run.id
+    if answer.code == Code.DEAD:
+        attempt.ended = State.DEAD
+        attempt.instead = raising(JobDead(f"job {job_id} lost {answer.crashes} workers; it is dead"))
+    elif answer.code == Code.REPLAY:
+        attempt.ended = State(answer.detail)
+        attempt.instead = outcome_of(task, job_id, attempt.ended, answer.result, answer.exception)
+    elif answer.code == Code.CONFLICT:
+        attempt.instead = raising(IdempotencyConflict(key, task.name, answer.detail))
+    elif followed is not None and followed.state is not None:
+        attempt.instead = outcome_of(task, followed.id, followed.state, followed.result, followed.exception)
+
+
+def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
+    block = current_block()
+    if block is None:
+        return None
+    slot = block.slot(getattr(current_process(), "index", 0) or 0)
+    slot.begin(
+        job_id=delivery.id,
+        task=delivery.task.name,
+        partition=delivery.pulse.keys.partition_of(delivery.id),
+        fence=answer.fence,
+        attempt=answer.attempt,
+        owner=answer.owner,
+    )
+    return slot
+
+
+def _continues(task: JobTask, request: Mapping[str, Any]) -> bool:
+    """Whether Celery has something left to do when the body is over."""
+    if any(request.get(k) for k in ("callbacks", "errbacks", "chain", "chord", "group")):
+        return True
+    ignored = request.get("ignore_result")
+    if ignored is None:
+        ignored = task.ignore_result
+    return not ignored or bool(task.store_errors_even_if_ignored)
+
+
+def _aside(reason: StepAside) -> Any:
+    try:
+        raise reason
+    except StepAside as exc:
+        return trace_ok_t(ExceptionInfo(internal=True), TraceInfo(IGNORED, exc), 0.0, None)
