@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from nodes.valkey import PrivateValkey
+from nodes.worker import CeleryWorker
 from redis import Redis
 from support import SESSION_PIDS, adopt_orphans, no_leaks
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _FOREIGN = ("DENYUT_", "CELERY_", "REDIS_", "DJANGO_", "FLASK_", "APP_ENV", "ENVIRONMENT")
 
 MakePulse = Callable[..., "Denyut"]
+StartWorker = Callable[..., CeleryWorker]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,3 +98,32 @@ def pulse(valkey_server: PrivateValkey, valkey: Redis) -> Iterator[MakePulse]:
     for each in made:
         each.store.close()
         each.app.close()
+
+
+@pytest.fixture
+def worker(valkey_server: PrivateValkey, valkey: Redis, tmp_path: Path) -> Iterator[StartWorker]:
+    """Start real workers; all are killed at the end of the test (a warm stop would cost a second each).
+
+    ``worker("apps.plain", queues=None, concurrency=2, pool="prefork", env=None)`` starts a node and
+    waits until it is ready. ``server`` is another :class:`PrivateValkey` than the session's;
+    ``start=False`` only prepares it. Send tasks through ``worker(...).app`` or ``.module``.
+    """
+    started: list[CeleryWorker] = []
+
+    def make(
+        app_module: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        server: PrivateValkey | None = None,
+        start: bool = True,
+        **options: Any,
+    ) -> CeleryWorker:
+        url = (server or valkey_server).url
+        addresses = {"DENYUT_REDIS_URL": url, "CELERY_BROKER_URL": url, "CELERY_RESULT_BACKEND": url}
+        node = CeleryWorker(app_module, tmp_path, env={**addresses, **(env or {})}, **options)
+        started.append(node)
+        return node.start() if start else node
+
+    yield make
+    for node in started:
+        node.kill_all()
