@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,13 +23,15 @@ from denyut.errors import JobCancelled, LeaseLost, StepAside
 from denyut.states import State
 from denyut.tasks.finish import Outcome, finish, requeue, settle
 from denyut.tasks.result import encode_result
-from denyut.tasks.run import JobRun
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from denyut.app import Denyut
     from denyut.tasks.claim import Claim
+    from denyut.tasks.run import JobRun
 
-__all__ = ["Attempt", "active_attempt", "activate_attempt"]
+__all__ = ["Attempt", "activate_attempt", "active_attempt"]
 
 logger = logging.getLogger(__name__)
 

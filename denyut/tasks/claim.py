@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
@@ -13,11 +12,13 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from denyut.scripts import Script
-from denyut.tasks.envelope import Stamp
 from denyut.tasks.node import current_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from denyut.app import Denyut
+    from denyut.tasks.envelope import Stamp
 
 __all__ = ["Claim", "Code", "claim"]
 

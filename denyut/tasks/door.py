@@ -21,8 +21,8 @@ from denyut.scripts import Script
 from denyut.tasks.attempt import Attempt, active_attempt
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import HEADER, Envelope, Stamp, pack
-from denyut.tasks.finish import requeue
 from denyut.tasks.fingerprint import fingerprint
+from denyut.tasks.finish import requeue
 from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
@@ -200,7 +200,7 @@ class _DoorProducer:
                 answer, holder = hold_key(pulse, intent.id, intent.digest, fp)
                 follows = holder if answer == "DUPLICATE" else ""
                 conflict = holder if answer == "CONFLICT" else ""
-        args_ = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]
+        args_: list[Any] = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]
         args_ += [intent.token, envelope.dump(), us(max(intent.delay, 0.0)), follows, conflict]
         args_ += [intent.retention, "1" if intent.digest and not intent.frozen else "0"]
         return list(RESERVE(pulse.store.client, pulse.keys.script(intent.id, intent.digest), args_))

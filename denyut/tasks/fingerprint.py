@@ -40,11 +40,9 @@ def fingerprint(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any, where: str) -> Any:
-    if value is None or isinstance(value, bool | str) and not isinstance(value, Enum):
-        return value
     if isinstance(value, Enum):
         return {"!enum": [type(value).__qualname__, value.name]}
-    if isinstance(value, int):
+    if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else {"!float": repr(value)}

@@ -58,7 +58,7 @@ def finish(
     """
     args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
     args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
-    ok = FINISH(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK"
+    ok = bool(FINISH(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK")
     if ok and outcome.state != State.COMPLETED:
         _release_foreign_key(pulse, job_id, digest)
     return ok

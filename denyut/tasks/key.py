@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from inspect import signature
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from denyut.errors import InvalidKey
-from denyut.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from denyut.keys import Keys
 
 __all__ = ["MAX_LENGTH", "check_id", "check_key", "digest_of", "draw_id", "from_template"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script
@@ -11,6 +10,8 @@ from denyut.tasks.fingerprint import fingerprint
 from denyut.tasks.key import check_key, digest_of, from_template
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from denyut.app import Denyut
 
 __all__ = ["KEY_HEADER", "hold_key", "key_of_call", "key_of_message"]

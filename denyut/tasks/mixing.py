@@ -17,7 +17,7 @@ _CELERY = "celery."
 
 
 @cache
-def mixed(base: type) -> type:
+def mixed(base: Any) -> Any:
     """Return ``base`` with JobTask mixed in before it; ``base`` itself if it has it already."""
     if issubclass(base, JobTask):
         return base

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from denyut.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["FIELDS", "JobRecord"]
 

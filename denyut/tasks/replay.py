@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from denyut.errors import DenyutError, JobCancelled, JobDead
 from denyut.states import State
 from denyut.tasks.result import decode_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["outcome_of", "raising"]
 

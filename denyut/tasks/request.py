@@ -30,7 +30,7 @@ class JobRequest(Request):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Held until Celery drops the request: if this worker dies first, another publishes the job.
-        held().add(self.id, self._pulse.keys.partition_of(self.id))
+        held().add(self.id)
         weakref.finalize(self, held().discard, self.id)
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kombu.serialization import dumps, loads, prepare_accept_content
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["decode_result", "encode_result"]
 

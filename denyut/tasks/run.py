@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from denyut.errors import JobCancelled, LeaseLost, NoCurrentJob
 from denyut.tasks.slots import CANCEL, LOST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from denyut.tasks.slots import Slot
 
 __all__ = ["JobRun", "activate", "active_run", "current_job"]
@@ -81,7 +83,7 @@ class JobRun:
             start: how many items were done before (after a resume).
             unit: as for :meth:`progress`.
         """
-        if total is None and hasattr(iterable, "__len__"):
+        if total is None and isinstance(iterable, Sized):
             total = start + len(iterable)
         done = start
         self.progress(done, total, unit=unit)

@@ -127,7 +127,15 @@ class Slot:
         self._pid = pid
 
     def begin(
-        self, *, job_id: str, task: str, partition: int, fence: int, attempt: int, owner: str, delivery_tag: str = ""
+        self,
+        *,
+        job_id: str,
+        task: str,
+        partition: int,
+        fence: int,
+        attempt: int,
+        owner: str,
+        delivery_tag: str = "",
     ) -> None:
         """Say that this process runs the attempt ``attempt`` of a job under the lease ``owner#fence``.
 
@@ -139,7 +147,9 @@ class Slot:
         texts = [_identity_text(name, text) for name, text in
                  (("job_id", job_id), ("task", task), ("owner", owner), ("delivery_tag", delivery_tag))]  # fmt: skip
         if not job_id or not 0 < fence < _MOST_FENCE:
-            raise ValueError(f"job_id={job_id!r}, fence={fence!r}: need a non-empty id and a fence from 1 to 2**55")
+            raise ValueError(
+                f"job_id={job_id!r}, fence={fence!r}: need a non-empty id and a fence from 1 to 2**55"
+            )
         a, b, c, d = texts
         blob = a + b + c + d
         head = _IDENTITY.pack(

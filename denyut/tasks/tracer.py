@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from billiard import current_process
@@ -27,6 +26,8 @@ from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import Slot, current_block
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from denyut.tasks.job_task import JobTask
 
 __all__ = ["Tracer"]
