@@ -1,0 +1,76 @@
+"""A job whose key belongs to another takes over that job's outcome."""
+
+from __future__ import annotations
+
+import pytest
+from celery import group
+
+from denyut.states import State
+from denyut.tasks.recovery import Recovery
+from support import wait_until
+
+
+@pytest.fixture
+def runs():
+    return []
+
+
+@pytest.fixture
+def keyed(bench, runs):
+    @bench.task(name="t.keyed", idempotency_key="k:{n}")
+    def keyed(n):
+        runs.append(n)
+        if n == 13:
+            raise ValueError("unlucky")
+        return n
+
+    return keyed
+
+
+def settle_all(bench, ids):
+    recovery = Recovery(bench.pulse)
+
+    def done():
+        recovery.step()
+        bench.drain()
+        return all(bench.record(i).settled for i in ids)
+
+    wait_until(done, what="all jobs settled")
+
+
+def test_a_follower_takes_the_result_without_running(bench, keyed, runs):
+    result = group(keyed.s(1), keyed.s(1), keyed.s(2))()
+    settle_all(bench, [r.id for r in result.children])
+    assert result.get(timeout=5) == [1, 1, 2]
+    assert sorted(runs) == [1, 2]
+
+
+def test_a_follower_takes_the_failure_too(bench, keyed, runs):
+    result = group(keyed.s(13), keyed.s(13))()
+    settle_all(bench, [r.id for r in result.children])
+    for each in result.children:
+        with pytest.raises(ValueError, match="unlucky"):
+            each.get(timeout=5)
+    assert runs == [13]
+
+
+def test_a_follower_whose_leader_runs_waits_in_the_store(bench, keyed):
+    result = group(keyed.s(1), keyed.s(1))()
+    leader, follower = result.children
+    first, second = bench.messages()
+    assert second.headers["id"] == follower.id
+    bench.run(second)
+    record = bench.record(follower.id)
+    assert (record.state, record.generation) == (State.SCHEDULED, 2)
+    bench.run(first)
+    settle_all(bench, [leader.id, follower.id])
+    assert follower.get(timeout=5) == 1
+
+
+def test_a_follower_whose_leader_is_gone_runs_itself(bench, keyed, runs):
+    result = group(keyed.s(1), keyed.s(1))()
+    leader, follower = result.children
+    bench.pulse.store.client.delete(bench.pulse.keys.job(leader.id).record)
+    bench.run(bench.messages()[1])
+    assert follower.get(timeout=5) == 1
+    assert runs == [1]

@@ -1,0 +1,153 @@
+"""Moving one job on: only with proof, and only once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from denyut.errors import JobDead
+from denyut.states import State
+from denyut.tasks.node import current_node
+from denyut.tasks.recover import recover, recover_lost_child
+
+
+class DiedError(BaseException):
+    """Stands for the death of the process: nothing after it runs."""
+
+
+@pytest.fixture
+def dies(bench):
+    """A job whose first run dies in the body."""
+    runs = []
+
+    @bench.task(name="t.dies")
+    def dies():
+        runs.append(1)
+        if len(runs) == 1:
+            raise DiedError
+        return len(runs)
+
+    def start():
+        result = dies.delay()
+        with pytest.raises(DiedError):
+            bench.run(bench.messages()[0])
+        return result
+
+    dies.start = start
+    return dies
+
+
+def test_a_crashed_job_is_published_again_as_its_next_generation_and_runs(bench, dies):
+    result = dies.start()
+    bench.crash(result.id)
+    assert recover(bench.pulse, result.id, "lapsed") == "PUBLISH"
+    record = bench.record(result.id)
+    assert (record.state, record.generation, record.crashes) == (State.QUEUED, 2, 1)
+    bench.drain()
+    assert result.get(timeout=5) == 2
+
+
+def test_a_job_whose_lease_lives_is_never_touched(bench, dies):
+    result = dies.start()
+    for why in ("lapsed", "lost"):
+        assert recover(bench.pulse, result.id, why) == "NOTHING"
+    assert bench.record(result.id).state == State.RUNNING
+
+
+def test_two_recoverers_publish_it_once(bench, dies):
+    result = dies.start()
+    bench.crash(result.id)
+    assert [recover(bench.pulse, result.id, "lapsed") for _ in range(3)] == ["PUBLISH", "NOTHING", "NOTHING"]
+    assert len(bench.messages()) == 1
+
+
+def test_a_lost_childs_job_is_moved_on_before_its_lease_lapses(bench, dies):
+    result = dies.start()
+    assert recover_lost_child(bench.pulse, result.id, os.getpid(), 1) == "PUBLISH"
+    assert bench.record(result.id).crashes == 1
+
+
+@pytest.mark.parametrize("generation", [-1, 1])
+def test_another_process_death_does_not_touch_it(bench, dies, generation):
+    result = dies.start()
+    assert recover_lost_child(bench.pulse, result.id, 1, generation) == "NOTHING"
+    other = recover(bench.pulse, result.id, "child", owner="other", pid=os.getpid(), generation=generation)
+    assert other == "NOTHING"
+
+
+def test_a_child_that_died_before_its_claim_gives_the_message_back_without_a_crash(bench, dies):
+    result = dies.delay()
+    bench.messages()
+    assert recover_lost_child(bench.pulse, result.id, 4711, 1) == "PUBLISH"
+    assert bench.record(result.id).crashes == 0
+    assert len(bench.messages()) == 1
+
+
+def test_a_queued_job_is_published_again_only_when_its_message_is_nowhere(bench, dies):
+    result = dies.delay()
+    bench.messages()
+    assert recover(bench.pulse, result.id, "lapsed") == "NOTHING"
+    assert recover(bench.pulse, result.id, "lost") == "PUBLISH"
+
+
+def test_a_message_that_a_living_worker_holds_is_not_lost(bench, dies, valkey):
+    result = dies.delay()
+    part = bench.pulse.keys.partition(bench.pulse.keys.partition_of(result.id))
+    valkey.zadd(part.held, {result.id: 9e18})
+    assert recover(bench.pulse, result.id, "lost") == "NOTHING"
+    valkey.zadd(part.held, {result.id: 1})
+    assert recover(bench.pulse, result.id, "lapsed") == "PUBLISH"
+
+
+def test_a_job_whose_crash_budget_is_spent_is_buried_and_its_caller_told(make_bench):
+    bench = make_bench(denyut_max_crashes=0)
+
+    @bench.task(name="t.dies")
+    def dies():
+        raise DiedError
+
+    @bench.task(name="t.errback")
+    def errback(request, exc, traceback):
+        return str(exc)
+
+    result = dies.apply_async(link_error=errback.s())
+    with pytest.raises(DiedError):
+        bench.run(bench.messages()[0])
+    bench.crash(result.id)
+    assert recover(bench.pulse, result.id, "lapsed") == "DEAD"
+    record = bench.record(result.id)
+    assert (record.state, record.settled, record.crashes) == (State.DEAD, True, 1)
+    with pytest.raises(JobDead):
+        result.get(timeout=5)
+
+
+def test_an_ended_job_whose_continuation_was_not_sent_is_published_to_be_replayed(bench, monkeypatch):
+    from denyut.tasks.attempt import Attempt
+
+    @bench.task(name="t.noop")
+    def noop(x):
+        return x
+
+    def die(self, outcome):
+        real(self, outcome)
+        raise DiedError
+
+    result = noop.apply_async((1,), link=noop.si(2))
+    real = Attempt._write
+    with monkeypatch.context() as patch:
+        patch.setattr(Attempt, "_write", die)
+        with pytest.raises(DiedError):
+            bench.run(bench.messages()[0])
+    bench.crash(result.id)
+    assert recover(bench.pulse, result.id, "lapsed") == "PUBLISH"
+    bench.drain()
+    assert result.get(timeout=5) == 1
+    assert bench.record(result.id).settled
+
+
+def test_a_job_without_a_record_leaves_no_trace_in_the_indexes(bench, valkey):
+    part = bench.pulse.keys.partition(bench.pulse.keys.partition_of("ghost"))
+    valkey.zadd(part.leases, {"ghost": 1})
+    assert recover(bench.pulse, "ghost", "lapsed") == "NOTHING"
+    assert valkey.zcard(part.leases) == 0
