@@ -18,17 +18,30 @@ END = Script("denyut.tasks", "end")
 
 
 def end_from_outside(
-    pulse: Denyut, job_id: str, state: State, exc: BaseException | None, *, retention: float | None
-) -> State | None:
-    """End a live job as ``state``, whatever it is doing, and close it. A running attempt is fenced off.
+    pulse: Denyut,
+    job_id: str,
+    state: State,
+    exc: BaseException | None = None,
+    *,
+    retention: float | None,
+    running: bool,
+) -> tuple[bool, State | None]:
+    """End a live job as ``state`` and close it.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job.
+        state: a terminal state.
+        exc: why, if there is an error to tell.
+        retention: seconds to remember it; None: the setting.
+        running: end it also if an attempt is running, which is fenced off.
 
     Returns:
-        The state in which the job was found: if that is terminal, nothing was changed. None if
-        there is no record.
+        Whether it was ended, and the state in which it was found (None: there is no record).
     """
     outcome = Outcome.of_error(state, exc) if exc is not None else Outcome(state=state)
     digest = pulse.store.client.hget(pulse.keys.job(job_id).record, "digest")
     keys = pulse.keys.script(job_id, digest.decode() if digest else None)
-    args = [job_id, state, outcome.error, us(retention or pulse.settings.retention)]
-    reply = END(pulse.store.client, keys, args)
-    return State(reply.decode()) if reply else None
+    args = [job_id, state, outcome.error, us(retention or pulse.settings.retention), "1" if running else "0"]
+    ended, found = END(pulse.store.client, keys, args)
+    return bool(ended), State(found.decode()) if found else None

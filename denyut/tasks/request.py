@@ -47,7 +47,9 @@ class JobRequest(Request):  # type: ignore[misc]
         if isinstance(exc, WorkerLostError):
             return self._on_worker_lost(exc)
         if isinstance(exc, TimeLimitExceeded):
-            end_from_outside(self._pulse, self.id, State.FAILED, exc, retention=self.task.retention)
+            end_from_outside(
+                self._pulse, self.id, State.FAILED, exc, retention=self.task.retention, running=True
+            )
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def _on_worker_lost(self, exc: BaseException) -> None:
@@ -63,5 +65,14 @@ class JobRequest(Request):  # type: ignore[misc]
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         state = State.EXPIRED if expired else State.CANCELLED
-        end_from_outside(self._pulse, self.id, state, None, retention=self.task.retention)
-        super()._announce_revoked(reason, terminated, signum, expired)
+        ended, found = end_from_outside(
+            self._pulse, self.id, state, retention=self.task.retention, running=terminated
+        )
+        if ended or found is None:
+            super()._announce_revoked(reason, terminated, signum, expired)
+            return
+        # A copy of a message whose job has ended, or runs elsewhere: that is not for this copy to end.
+        logger.info("job %s: %s, but it is %s already", self.id, reason, found)
+        task_ready(self)
+        self._already_revoked = True
+        forget(self)

@@ -1,16 +1,14 @@
--- End a live job from outside its attempt, which is fenced off: its later writes are refused.
+-- End a live job from outside its attempt. A running attempt is fenced off: its later writes are refused.
 -- KEYS: the thirteen of job.lua
--- ARGV: 1 id, 2 state, 3 error, 4 retention (us)
--- Returns: the state it was found in (terminal: nothing was changed), or '' if there is no record
+-- ARGV: 1 id, 2 state, 3 error, 4 retention (us), 5 '1' if a running attempt is to be ended too
+-- Returns: {1 if it was ended, the state it was found in}; {0, ''} if there is no record
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include job
 local id, state = ARGV[1], ARGV[2]
 local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt')
-if not old[1] then return '' end
-if old[1] ~= 'RUNNING' and old[1] ~= 'QUEUED' and old[1] ~= 'SCHEDULED' and old[1] ~= 'RETRYING' then
-  return old[1]
-end
+local waiting = old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING'
+if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1') then return {0, old[1] or ''} end
 local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)
 redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now))
@@ -20,4 +18,4 @@ if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'stat
 count(string.lower(state), old[3])
 event(string.lower(state), int(fence), old[4], ARGV[3], false)
 close(id, state, now, tonumber(ARGV[4]))
-return old[1]
+return {1, old[1]}

@@ -1,0 +1,121 @@
+"""The worker's main process: what it does with a message that stepped aside, or whose child was lost."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from billiard.einfo import ExceptionInfo
+from celery.exceptions import TimeLimitExceeded, WorkerLostError
+
+from denyut.errors import StepAside
+from denyut.states import State
+from denyut.tasks.held import held
+from denyut.tasks.request import JobRequest
+
+
+def info(exc):
+    try:
+        raise exc
+    except type(exc):
+        return ExceptionInfo()
+
+
+@pytest.fixture
+def receive(bench):
+    """Send a job and receive its message as a worker's main process does."""
+
+    @bench.task(name="t.noop", acks_late=True)
+    def noop():
+        return 1
+
+    acks = []
+
+    def receive():
+        result = noop.delay()
+        [message] = bench.messages()
+        request = JobRequest(
+            message,
+            app=bench.app,
+            task=noop,
+            hostname="w",
+            on_ack=lambda *_: acks.append("ack"),
+            on_reject=lambda *_: acks.append("reject"),
+        )
+        return result, message, request
+
+    receive.acks = acks
+    return receive
+
+
+def test_a_received_message_is_held_until_celery_drops_it(receive):
+    result, _, request = receive()
+    assert result.id in held().snapshot_older_than(0)
+    del request
+    assert result.id not in held().snapshot_older_than(0)
+
+
+def test_a_delivery_that_stepped_aside_is_acknowledged_without_a_result(receive, bench):
+    result, _, request = receive()
+    request.on_failure(info(StepAside("DONE")), return_ok=True)
+    assert receive.acks == ["ack"]
+    assert result.state == "PENDING"
+
+
+def test_a_lost_childs_running_job_is_published_again_at_once(receive, bench):
+    result, message, request = receive()
+
+    class DiedError(BaseException):
+        pass
+
+    noop = bench.app.tasks["t.noop"]
+
+    def die(*args, **kwargs):
+        raise DiedError
+
+    noop.run = die
+    with pytest.raises(DiedError):
+        bench.run(message)
+    request.worker_pid = os.getpid()
+    request.on_failure(info(WorkerLostError("signal 9")))
+    record = bench.record(result.id)
+    assert (record.state, record.crashes, record.generation) == (State.QUEUED, 1, 2)
+    assert receive.acks == ["ack"]
+    assert result.state == "PENDING"
+    assert len(bench.messages()) == 1
+
+
+def test_a_hard_time_limit_is_a_failure_of_the_job(receive, bench):
+    result, _, request = receive()
+    request.on_failure(info(TimeLimitExceeded(5)))
+    record = bench.record(result.id)
+    assert (record.state, record.error[0], record.settled) == (State.FAILED, "TimeLimitExceeded", True)
+
+
+def test_an_expired_copy_does_not_end_the_running_original(receive, bench):
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+    seen = []
+
+    def meanwhile(*args):
+        request._announce_revoked("expired", False, None, True)
+        seen.append(bench.record(result.id).state)
+        return 1
+
+    noop.run = meanwhile
+    bench.run(message)
+    assert seen == [State.RUNNING]
+    assert bench.record(result.id).state == State.COMPLETED
+    assert result.get(timeout=5) == 1
+
+
+@pytest.mark.parametrize(("expired", "state"), [(False, State.CANCELLED), (True, State.EXPIRED)])
+def test_a_revoked_or_expired_job_ends_in_its_own_state_and_is_never_recovered(receive, bench, expired, state):
+    from denyut.tasks.recover import recover
+
+    result, message, request = receive()
+    request._announce_revoked("revoked", False, None, expired)
+    record = bench.record(result.id)
+    assert (record.state, record.settled) == (state, True)
+    assert recover(bench.pulse, result.id, "lost") == "NOTHING"
+    assert bench.run(message).info.state == "IGNORED"
