@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Denyut"]
 
-_REDIS_BROKERS = ("redis://", "rediss://", "valkey://", "valkeys://")
+_REDIS_BROKERS = ("redis://", "rediss://", "redis+socket://", "valkey://", "valkeys://")
 
 
 class Denyut:
@@ -35,6 +35,7 @@ class Denyut:
     """
 
     def __init__(self, app: Celery, *, all_tasks: bool = True) -> None:
+        from denyut.default_broker import default_broker
         from denyut.median.tasks import register
         from denyut.signals.lifecycle import connect_signals
         from denyut.tasks.door import install_door
@@ -45,6 +46,7 @@ class Denyut:
         self.app = app
         self.all_tasks = all_tasks
         app.denyut = self
+        default_broker(self)
         if app.configured:
             _ = self.settings
         mix_into_tasks(self)

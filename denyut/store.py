@@ -12,12 +12,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
+from denyut.urls import for_redis
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Store", "connect"]
-
-_ALIASES = {"valkey://": "redis://", "valkeys://": "rediss://", "redis+socket://": "unix://"}
 
 
 def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
@@ -26,13 +26,11 @@ def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
     Every script of this package may be sent twice (its reply may be lost), so retrying is safe.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://`` or their valkey names.
+        url: ``redis://``, ``rediss://``, ``unix://``, or their names with valkey or in Celery.
         timeout: seconds to wait for a connection, and for a reply.
         retries: further tries after the first; 0 for none.
     """
-    for alias, real in _ALIASES.items():
-        if url.startswith(alias):
-            url = real + url.removeprefix(alias)
+    url = for_redis(url)
     # A unix socket knows no keepalive, and redis-py refuses the word there.
     keepalive = {} if url.startswith("unix://") else {"socket_keepalive": True}
     return Redis.from_url(

@@ -1,0 +1,1 @@
+denyut/celeryconfig.py
