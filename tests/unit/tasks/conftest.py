@@ -40,7 +40,11 @@ class Bench:
     def run(self, message: Any) -> Any:
         """Run one message: returns Celery's (retval, info, runtime, text)."""
         args, kwargs, embed = message.payload
-        request = {**message.headers, "properties": message.properties, "delivery_info": message.delivery_info}
+        request = {
+            **message.headers,
+            "properties": message.properties,
+            "delivery_info": message.delivery_info,
+        }
         request |= {"args": args, "kwargs": kwargs, "is_eager": False, "hostname": "bench", **(embed or {})}
         task = self.app.tasks[message.headers["task"]]
         if task.__trace__ is None:

@@ -142,7 +142,13 @@ def test_a_job_that_is_not_due_is_stale(bench):
 
     job_id = noop.apply_async(countdown=60).id
     answer = claim(
-        bench.pulse, job_id, task="t.noop", queue="q", stamp=Stamp(gen=1), pid=1, message=lambda: ("{}", Key())
+        bench.pulse,
+        job_id,
+        task="t.noop",
+        queue="q",
+        stamp=Stamp(gen=1),
+        pid=1,
+        message=lambda: ("{}", Key()),
     )
     assert (answer.code, answer.detail) == (Code.STALE, "SCHEDULED")
 
@@ -191,5 +197,7 @@ def test_the_time_from_the_last_beat_to_the_new_claim_is_measured(job, bench):
 
 def test_a_conflict_of_a_plain_clients_key_is_claimed_to_be_failed(job):
     job.id = "plain"
-    answer = job.claim(Stamp(), message=lambda: ("{}", Key(key="k", digest="d", fingerprint="f", conflict="other")))
+    answer = job.claim(
+        Stamp(), message=lambda: ("{}", Key(key="k", digest="d", fingerprint="f", conflict="other"))
+    )
     assert (answer.code, answer.detail) == (Code.CONFLICT, "other")

@@ -25,7 +25,15 @@ def job(bench):
         def be(self, state, **fields):
             client = bench.pulse.store.client
             client.delete(self.keys.record, self.keys.lease)
-            base = {"state": state, "fence": FENCE, "task": "t", "gen": 1, "attempt": 1, "crashes": 0, "failures": 0}
+            base = {
+                "state": state,
+                "fence": FENCE,
+                "task": "t",
+                "gen": 1,
+                "attempt": 1,
+                "crashes": 0,
+                "failures": 0,
+            }
             settled = "1" if state in TERMINAL else "0"
             base |= {"version": 1, "queue": "q", "settled": settled, "due": 1, "msg": "{}", "started_at": 1}
             client.hset(self.keys.record, mapping=base | fields)
@@ -87,7 +95,9 @@ def test_retry_replace_and_requeue_follow_the_state_table(job, start):
 def test_a_claim_follows_the_state_table(bench, job, start):
     job.be(start)
     bench.pulse.store.client.delete(job.keys.lease)
-    answer = claim(bench.pulse, "j", task="t", queue="q", stamp=Stamp(gen=1), pid=1, message=lambda: ("", Key()))
+    answer = claim(
+        bench.pulse, "j", task="t", queue="q", stamp=Stamp(gen=1), pid=1, message=lambda: ("", Key())
+    )
     assert (answer.code == Code.CLAIMED) == ((start, Event.CLAIM) in TRANSITIONS)
     assert job.state == (next_state(start, Event.CLAIM) or start)
 

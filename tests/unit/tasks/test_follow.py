@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from celery import group
+from support import wait_until
 
 from denyut.states import State
 from denyut.tasks.recovery import Recovery
-from support import wait_until
 
 
 @pytest.fixture

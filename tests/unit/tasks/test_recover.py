@@ -8,7 +8,6 @@ import pytest
 
 from denyut.errors import JobDead
 from denyut.states import State
-from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover, recover_lost_child
 
 

@@ -25,9 +25,7 @@ def run_and_crash(bench, count):
     for message in bench.messages():
         job_id = message.headers["id"]
         stamp = Stamp.of(message.headers)
-        claim(
-            bench.pulse, job_id, task="t.noop", queue="q", stamp=stamp, pid=1, message=lambda: ("", Key())
-        )
+        claim(bench.pulse, job_id, task="t.noop", queue="q", stamp=stamp, pid=1, message=lambda: ("", Key()))
         bench.crash(job_id)
     return ids
 

@@ -110,7 +110,9 @@ def test_an_expired_copy_does_not_end_the_running_original(receive, bench):
 
 
 @pytest.mark.parametrize(("expired", "state"), [(False, State.CANCELLED), (True, State.EXPIRED)])
-def test_a_revoked_or_expired_job_ends_in_its_own_state_and_is_never_recovered(receive, bench, expired, state):
+def test_a_revoked_or_expired_job_ends_in_its_own_state_and_is_never_recovered(
+    receive, bench, expired, state
+):
     from denyut.tasks.recover import recover
 
     result, message, request = receive()

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from denyut.states import State
+from denyut.tasks.cancel import end_from_outside
+
+
+def test_a_queued_job_is_ended_closed_and_its_key_is_free(bench):
+    @bench.task(name="t.keyed", idempotency_key="k")
+    def keyed():
+        pass
+
+    first = keyed.delay()
+    ended = end_from_outside(bench.pulse, first.id, State.CANCELLED, retention=None, running=False)
+    assert ended == (True, State.QUEUED)
+    assert bench.record(first.id).settled
+    assert keyed.delay().id != first.id
+
+
+def test_the_error_is_kept(bench):
+    @bench.task(name="t.noop")
+    def noop():
+        pass
+
+    job_id = noop.delay().id
+    end_from_outside(bench.pulse, job_id, State.FAILED, TimeoutError("5 s"), retention=None, running=True)
+    assert bench.record(job_id).error == ("TimeoutError", "5 s")
+
+
+def test_without_a_record_there_is_nothing_to_end(bench):
+    assert end_from_outside(bench.pulse, "ghost", State.CANCELLED, retention=None, running=True) == (
+        False,
+        None,
+    )
