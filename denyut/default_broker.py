@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from vine import promise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from celery.app.utils import Settings as CelerySettings
 
     from denyut.app import Denyut
@@ -30,6 +32,10 @@ class _EmbeddedUrl(promise):  # type: ignore[misc]  # vine has no types
 
     def __call__(self) -> str:
         return self._address()
+
+    def __iter__(self) -> Iterator[str]:
+        """A broker may be a list of addresses; Celery's reports ask in this way."""
+        yield self._address()
 
     def __repr__(self) -> str:
         return "<the embedded server, started when used>"
@@ -68,13 +74,13 @@ def _has_broker(conf: CelerySettings) -> bool:
 
 
 def _fill(conf: CelerySettings, url: str | None) -> None:
-    from celery.app.defaults import SETTING_KEYS
-
     from denyut import celeryconfig
     from denyut.urls import for_celery
 
     address = for_celery(url) if url else _EmbeddedUrl()
-    recommended = {name: value for name, value in vars(celeryconfig).items() if name in SETTING_KEYS}
-    for name, value in {**recommended, "broker_url": address, "result_backend": address}.items():
+    recommended = {**vars(celeryconfig), "broker_url": address, "result_backend": address}
+    for name, value in recommended.items():
+        if name.startswith("_") or name == "annotations":
+            continue
         if not conf.value_set_for(name) or conf.get(name) is None:
             conf[name] = value
