@@ -19,10 +19,14 @@ __all__ = [
     "IdempotencyConflict",
     "InvalidEvent",
     "InvalidKey",
+    "InvalidStream",
     "JobCancelled",
     "JobDead",
     "LeaseLost",
     "NoCurrentJob",
+    "PoisonBatch",
+    "RecorderClosed",
+    "StaleWriter",
     "StepAside",
     "StreamDegraded",
     "Unfingerprintable",
@@ -92,7 +96,7 @@ class UnknownJob(DenyutError, LookupError):
 class EventError(NamedTuple):
     """Why one event of a batch was refused: its ``index`` in the batch and the ``reason``."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     reason: str
 
 
@@ -119,6 +123,32 @@ class InvalidEvent(DenyutError, ValueError):
 
 def _invalid_event(errors: Sequence[EventError], sent: int) -> InvalidEvent:
     return InvalidEvent(errors, sent=sent)
+
+
+class InvalidStream(InvalidEvent):
+    """The name of a stream is empty, too long, not a string, or has characters that no name may have."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__([EventError(0, reason)])
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (InvalidStream, (self.reason,))
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class RecorderClosed(DenyutError, ValueError):
+    """The recorder was closed before this event came. The event was not kept: use another recorder."""
+
+
+class PoisonBatch(DenyutError, ValueError):
+    """A batch of events cannot be decoded, so none of it was applied. It is not tried again."""
+
+
+class StaleWriter(DenyutError):
+    """A writer with a higher fence owns the stream's shard by now. Nothing was changed."""
 
 
 class EventConflict(DenyutError):
