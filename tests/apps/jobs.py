@@ -1,0 +1,70 @@
+"""An app whose tasks are jobs: what the integration and crash tests run on real workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from celery import Celery
+from redis import Redis
+
+from denyut import Denyut, current_job
+
+app = Celery("jobs", set_as_current=False)
+app.conf.update(
+    broker_url=os.environ["CELERY_BROKER_URL"],
+    result_backend=os.environ["CELERY_BROKER_URL"],
+    worker_prefetch_multiplier=int(os.environ.get("PREFETCH", "1")),
+    denyut_lease_ttl=float(os.environ.get("LEASE_TTL", "2.0")),
+    denyut_max_crashes=int(os.environ.get("MAX_CRASHES", "3")),
+    denyut_stall_after=float(os.environ.get("STALL_AFTER", "60.0")),
+    task_acks_late=os.environ.get("ACKS_LATE") == "1",
+)
+Denyut(app)
+
+
+def effects() -> Redis:
+    """Where tasks write what they did, for the test to count."""
+    return Redis.from_url(os.environ.get("DENYUT_REDIS_URL") or app.conf.broker_url)
+
+
+@app.task
+def add(x: int, y: int) -> int:
+    return x + y
+
+
+@app.task(idempotency_key="once:{n}", ignore_result=True)
+def once(n: int) -> None:
+    """Count its own runs."""
+    with effects() as redis:
+        redis.hincrby("runs", str(n), 1)
+
+
+@app.task
+def steps(total: int, seconds: float) -> list[int]:
+    """Work in steps with a checkpoint after each; returns where it began, its attempt and its crashes."""
+    job = current_job()
+    begin = job.checkpoint_data or 0
+    job.stage("STEPPING")
+    for step in job.track(range(begin, total), total=total, start=begin, unit="steps"):
+        with effects() as redis:
+            redis.hincrby("steps", f"{job.id}:{step}", 1)
+        time.sleep(seconds)  # the work
+        job.checkpoint(step + 1)
+    return [begin, job.attempt, job.crashes]
+
+
+@app.task
+def backtrack(n: int) -> int:
+    """Hold the GIL in one C call: a regular expression that backtracks catastrophically."""
+    job = current_job()
+    job.stage("MATCHING")
+    re.match(r"(a+)+$", "a" * n + "b")
+    return job.attempt
+
+
+@app.task
+def suicide() -> None:
+    """Kill the process that runs it, every time."""
+    os.kill(os.getpid(), 9)
