@@ -7,7 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from denyut.errors import ConfigurationError, EventError, InvalidEvent
-from denyut.median.event import Columns, Event, check_events, check_stream
+from denyut.median.columns import Columns, check_events
+from denyut.median.event import Event, check_stream
 from denyut.median.packing import encode
 from denyut.median.read import Reading, read_stream
 from denyut.median.routing import APPLY_TASK, median_queue, shard_of

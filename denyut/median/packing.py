@@ -33,7 +33,7 @@ from denyut.errors import PoisonBatch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from denyut.median.event import Columns
+    from denyut.median.columns import Columns
 
 __all__ = ["Batch", "decode", "digest", "encode"]
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from celery.signals import worker_process_shutdown
 
 from denyut.errors import ConfigurationError, InvalidEvent, RecorderClosed
-from denyut.median.event import Columns, Event, check_events, check_stream
+from denyut.median.columns import Columns, check_events
+from denyut.median.event import Event, check_stream
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -98,7 +99,7 @@ class Recorder:
             return sum(map(len, self._buffers.values()))
 
     def flush(self) -> int:
-        """Send everything that is buffered and return how many events that were.
+        """Send everything that is buffered by now and return how many events that were.
 
         Raises:
             Exception: what the broker raised; the events that were not sent are kept.
@@ -106,10 +107,14 @@ class Recorder:
         self._own_process()
         sent = 0
         with self._sending:
-            while (stream := next(iter(self._buffers), None)) is not None:
-                sent += self._send_first(stream)
-        with self._lock:
-            self._error = None
+            with self._lock:
+                todo = {stream: len(buffer) for stream, buffer in self._buffers.items()}
+            for stream, left in todo.items():
+                while left > 0:
+                    size = self._send_first(stream)
+                    left, sent = left - size, sent + size
+            with self._lock:
+                self._error = None
         return sent
 
     def close(self) -> None:
