@@ -55,7 +55,7 @@ def server_pid(path: str, timeout: float = 2.0) -> int | None:
         return None
 
 
-class StartError(Exception):
+class NotStarted(Exception):
     """Why there is no server; the text goes to the starter."""
 
 
@@ -77,7 +77,7 @@ class Supervisor:
         try:
             fcntl.flock(self.running, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise StartError(f"another server is using this folder ({error})") from None
+            raise NotStarted(f"another server is using this folder ({error})") from None
         me = os.getpid()
         # The lock is handed on: it is free only when the server, too, is gone.
         self.server = subprocess.Popen(  # noqa: S603 - our own command
@@ -117,11 +117,11 @@ class Supervisor:
         deadline = time.monotonic() + self.timeout
         while server_pid(self.socket) != self.server.pid:
             if self.server.poll() is not None:
-                raise StartError(f"it ended with exit code {self.server.returncode}:\n{self._log_tail()}")
+                raise NotStarted(f"it ended with exit code {self.server.returncode}:\n{self._log_tail()}")
             if time.monotonic() > deadline:
-                raise StartError(f"it did not answer within {self.timeout:g} s:\n{self._log_tail()}")
+                raise NotStarted(f"it did not answer within {self.timeout:g} s:\n{self._log_tail()}")
             if select.select([self.starter], [], [], 0.01)[0]:
-                raise StartError("its starter has ended")
+                raise NotStarted("its starter has ended")
 
     def _log_tail(self) -> str:
         with open(self.log, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as above
@@ -155,7 +155,7 @@ def main(argument: str) -> None:
     try:
         try:
             supervisor.start()
-        except (OSError, StartError) as error:
+        except (OSError, NotStarted) as error:
             os.write(ready, f"{error}\n".encode())
             raise SystemExit(1) from None
         os.write(ready, b"ok\n")

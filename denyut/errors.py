@@ -5,10 +5,12 @@ Each message says what was wrong, with which value, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from celery.exceptions import Ignore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "ConfigurationError",
@@ -107,13 +109,11 @@ class InvalidEvent(DenyutError, ValueError):
     (0 unless the caller asked for that).
     """
 
-    def __init__(self, errors: Sequence[EventError], *, sent: int = 0) -> None:
+    # Celery makes an error again from its args, as positional arguments.
+    def __init__(self, errors: Sequence[EventError], sent: int = 0) -> None:
         super().__init__(list(errors), sent)
         self.errors = [EventError(*error) for error in errors]
         self.sent = sent
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_invalid_event, (self.errors, self.sent))
 
     def __str__(self) -> str:
         shown = "; ".join(f"event {e.index}: {e.reason}" for e in self.errors[:5])
@@ -121,19 +121,13 @@ class InvalidEvent(DenyutError, ValueError):
         return f"{len(self.errors)} invalid event(s), {self.sent} sent: {shown}{more}"
 
 
-def _invalid_event(errors: Sequence[EventError], sent: int) -> InvalidEvent:
-    return InvalidEvent(errors, sent=sent)
-
-
 class InvalidStream(InvalidEvent):
     """The name of a stream is empty, too long, not a string, or has characters that no name may have."""
 
     def __init__(self, reason: str) -> None:
         super().__init__([EventError(0, reason)])
+        self.args = (reason,)
         self.reason = reason
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (InvalidStream, (self.reason,))
 
     def __str__(self) -> str:
         return self.reason

@@ -12,6 +12,8 @@ from zlib import crc32
 
 __all__ = ["JobKeys", "Keys", "PartitionKeys", "StreamKeys"]
 
+_RESERVED = ("alive:", "telemetry:", "events:", ":")
+
 
 @dataclass(frozen=True, slots=True)
 class JobKeys:
@@ -70,9 +72,11 @@ class Keys:
         """Return the keys of the job ``job_id``."""
         p = self.partition_of(job_id)
         base = f"{self.prefix}:{{{p}}}"
+        # An id is anything a client sends: "alive:x" must not have the alive key of "x" as its record.
+        escape = ":" if job_id.startswith(_RESERVED) else ""
         return JobKeys(
             p,
-            f"{base}:job:{job_id}",
+            f"{base}:job:{escape}{job_id}",
             f"{base}:lock:job:{job_id}",
             f"{base}:job:alive:{job_id}",
             f"{base}:job:telemetry:{job_id}",
