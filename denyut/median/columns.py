@@ -31,8 +31,8 @@ class Columns:
         return len(self.values)
 
 
-class _Unusual(Exception):  # noqa: N818 - not an error: this batch takes the slow path
-    pass
+class _Unusual(Exception):
+    """No error: this batch takes the slow path."""
 
 
 def check_events(events: Sequence[Any]) -> tuple[Columns, list[EventError]]:

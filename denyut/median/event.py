@@ -42,8 +42,8 @@ class Event(NamedTuple):
     at: datetime | float | None = None
 
 
-class Refused(Exception):  # noqa: N818 - a reason on its way into an EventError
-    """Why an event is not taken."""
+class Refused(Exception):
+    """Why an event is not taken: becomes the reason of an EventError."""
 
 
 def check_stream(stream: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from math import isnan, nan
 from threading import Event as Flag
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,9 @@ class Recorder:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._lock = Lock()  # guards the three below
+        self._lock = Lock()  # guards the four below
         self._buffers: dict[str, Columns] = {}
+        self._pending = 0
         self._closed = False
         self._error: BaseException | None = None
         self._sending = Lock()  # held by the one thread that flushes
@@ -95,8 +97,7 @@ class Recorder:
     @property
     def pending(self) -> int:
         """Number of events that are buffered, those being sent included."""
-        with self._lock:
-            return sum(map(len, self._buffers.values()))
+        return self._pending
 
     def flush(self) -> int:
         """Send everything that is buffered by now and return how many events that were.
@@ -109,10 +110,10 @@ class Recorder:
         with self._sending:
             with self._lock:
                 todo = {stream: len(buffer) for stream, buffer in self._buffers.items()}
-            for stream, left in todo.items():
-                while left > 0:
-                    size = self._send_first(stream)
-                    left, sent = left - size, sent + size
+            for stream, size in todo.items():
+                goal = sent + size
+                while sent < goal:
+                    sent += self._send_first(stream)
             with self._lock:
                 self._error = None
         return sent
@@ -155,7 +156,8 @@ class Recorder:
             assert buffer.at is not None
             buffer.values += columns.values
             buffer.ids += columns.ids
-            buffer.at += columns.at or [float("nan")]
+            buffer.at += columns.at or [nan]
+            self._pending += 1
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="denyut-recorder", daemon=True)
                 self._thread.start()
@@ -174,13 +176,13 @@ class Recorder:
             buffer = self._buffers[stream]
             assert buffer.at is not None
             at = buffer.at[: self._batch]
-            part = Columns(
-                buffer.values[: self._batch], buffer.ids[: self._batch], at if _any_time(at) else None
-            )
+            times = None if all(map(isnan, at)) else at
+            part = Columns(buffer.values[: self._batch], buffer.ids[: self._batch], times)
         self._median.send(stream, part)
         size = len(part)
         with self._lock:
             del buffer.values[:size], buffer.ids[:size], buffer.at[:size]
+            self._pending -= size
             if not buffer:
                 del self._buffers[stream]
         return size
@@ -228,7 +230,3 @@ def _checked_ms(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _LONGEST_WAIT_MS:
         raise ConfigurationError(f"flush_ms={value!r}: must be a number from 1 to {_LONGEST_WAIT_MS} (ms)")
     return float(value)
-
-
-def _any_time(at: list[float]) -> bool:
-    return any(when == when for when in at)  # noqa: PLR0124 - NaN, the sign for no time, differs from itself
