@@ -81,6 +81,7 @@ def claim(
     pid: int,
     message: Callable[[], tuple[str, Key]],
     own: bool = False,
+    retention: float | None = None,
     patience: float = 60.0,
 ) -> Claim:
     """Claim the job ``job_id`` for this process, in one round trip.
@@ -94,6 +95,7 @@ def claim(
         pid: the process that will run it.
         message: called only if there is no record: returns the message as data, and its key.
         own: run a job that followed another which is gone.
+        retention: seconds that an ended job of this task is remembered; None: the setting.
         patience: seconds to go on trying while Redis cannot be reached; a worker that cannot ask
             must not run.
 
@@ -104,7 +106,7 @@ def claim(
     digest = None
     token = uuid4().hex
     head = [job_id, owner, pid, token, stamp.gen, stamp.marker, stamp.at]
-    head += [us(settings.lease_ttl), us(settings.alive_for), settings.max_crashes, us(settings.retention)]
+    head += [us(settings.lease_ttl), us(settings.alive_for), settings.max_crashes, us(retention or settings.retention)]
     tail: list[Any] = ["", "own" if own else "", "", "", "", "", ""]
 
     def attempt() -> list[Any]:

@@ -114,6 +114,7 @@ class _Delivery:
             pid=os.getpid(),
             message=self._message,
             own=own,
+            retention=self.task.retention,
         )
 
     def _message(self) -> tuple[str, Key]:
