@@ -1,0 +1,47 @@
+# What there is to do with Denyut. `make test` is what CI runs.
+#
+#   make test     lint, types and every test
+#   make lint     ruff: rules and format
+#   make types    mypy, strict: the package, and user code against it
+#   make demo     the flights demonstration (KEEP=1 leaves it running)
+#   make bench    throughput and latency, measured here
+#   make clean    remove what these made
+#
+# Everything is installed into .venv; nothing is needed but python3 (3.11 or newer) with venv.
+# TESTS="tests/unit/test_keys.py -k tag" narrows `make test` down.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TESTS  ?=
+
+.PHONY: test lint types demo bench clean
+
+test: lint types
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+	$(BIN)/mypy --strict tests/typing
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/flights/demo.py $(if $(filter 1,$(KEEP)),--keep)
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python tests/bench/run.py
+
+# One stamp for each set of extras: installed again when pyproject.toml has changed since.
+$(VENV)/%.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
