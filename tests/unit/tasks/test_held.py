@@ -61,3 +61,11 @@ def test_threads_that_add_and_discard_at_once_leave_nothing_behind():
 
 def test_a_process_has_one_list():
     assert held() is held()
+
+
+def test_a_finalizer_may_discard_while_the_same_thread_is_inside():
+    mine = Held()
+    mine.add("j")
+    with mine._lock:
+        mine.discard("j")
+    assert mine.snapshot_older_than(0) == []
