@@ -56,6 +56,11 @@ class PrivateValkey:
         assert self._process is not None, "the server is not running"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the server lives."""
+        return self._process is not None and self._process.poll() is None
+
     def client(self) -> Redis:
         """Return a new client; close it."""
         return Redis.from_url(self.url, socket_timeout=10.0)
@@ -74,11 +79,11 @@ class PrivateValkey:
 
     def stop(self) -> None:
         """End the server in an orderly way."""
-        self._end(signal.SIGTERM)
+        self.end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the server with SIGKILL."""
-        self._end(signal.SIGKILL)
+        """End the server with SIGKILL: what it had not written yet is lost."""
+        self.end(signal.SIGKILL)
 
     def pause(self) -> None:
         """Stop the process without ending it: connections stay, nothing is answered."""
@@ -90,7 +95,8 @@ class PrivateValkey:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def _end(self, how: signal.Signals) -> None:
+    def end(self, how: int) -> None:
+        """End the server with a signal; nothing if it is not running."""
         if self._process is None:
             return
         self._process.send_signal(how)

@@ -30,6 +30,7 @@ class CeleryWorker:
         queues: queues to consume; None for the default queue of the app.
         concurrency: size of the pool.
         pool: ``prefork``, ``solo``, ``threads``, ``gevent`` or ``eventlet``.
+        name: the node's name; a new one if not given.
         args: further arguments of ``celery worker``.
     """
 
@@ -42,11 +43,13 @@ class CeleryWorker:
         queues: Sequence[str] | None = None,
         concurrency: int = 2,
         pool: str = "prefork",
+        name: str | None = None,
         args: Sequence[str] = (),
     ) -> None:
         self.app_module = app_module
-        self.name = f"w{uuid4().hex[:8]}@test"
-        self.log = folder / f"{self.name.partition('@')[0]}.log"
+        self.name = name or f"w{uuid4().hex[:8]}@test"
+        self.folder = folder
+        self.log = folder / f"{self.name}.log"
         self.env = dict(env)
         self._command = [
             *(sys.executable, "-m", "celery", "-A", app_module, "worker", "-n", self.name, "-l", "INFO"),
@@ -97,6 +100,7 @@ class CeleryWorker:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
+                cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONUNBUFFERED": "1", **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
