@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from kombu import Connection
 from redis import Redis
 
 from denyut.config import Settings
@@ -17,7 +18,7 @@ from denyut.median.apply import Applied, apply_batch
 from denyut.median.columns import check_events
 from denyut.median.packing import Batch, decode, encode
 from denyut.median.read import Reading, read_stream
-from denyut.median.routing import shard_of
+from denyut.median.routing import APPLY_TASK, median_queue, shard_of
 from denyut.store import Store
 
 
@@ -96,3 +97,25 @@ def write_shuffled(url: str, prefix: str, name: str, seed: int, values: list[flo
     random.Random(seed).shuffle(events)
     for start in range(0, len(events), 37):
         apply_batch(stream.pulse, name, batch_of(events[start : start + 37]))
+
+
+def take_messages(pulse: Any) -> list[Any]:
+    """Take all messages off the median queues, as (queue, message), in the order of the queues."""
+    found = []
+    with Connection(pulse.app.conf.broker_url) as connection:
+        channel = connection.channel()
+        for shard in range(pulse.settings.median_shards):
+            queue = median_queue(pulse, shard).name
+            while (message := channel.basic_get(queue)) is not None:
+                channel.basic_ack(message.delivery_tag)
+                found.append((queue, message))
+    return found
+
+
+def drain(pulse: Any) -> int:
+    """Apply all waiting messages with the task's own function, and return how many there were."""
+    messages = take_messages(pulse)
+    for _, message in messages:
+        args, kwargs, _ = message.payload
+        pulse.app.tasks[APPLY_TASK](*args, **kwargs)
+    return len(messages)
