@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import hypothesis
 import pytest
 from nodes.valkey import PrivateValkey
 from nodes.worker import CeleryWorker
@@ -30,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ["DENYUT_EMBEDDED"] = "0"  # a test that wants the embedded server says so
     adopt_orphans()
+    # Cores are shared: how long one example takes says nothing about the code.
+    hypothesis.settings.register_profile("denyut", deadline=None, print_blob=True)
+    hypothesis.settings.load_profile("denyut")
 
 
 @pytest.fixture(autouse=True)
