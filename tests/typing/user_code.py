@@ -1,0 +1,82 @@
+"""Code as a user writes it. It is never run: ``make types`` checks it with mypy, strict.
+
+Celery itself has no types, so its decorator is excused; everything that comes from Denyut is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from celery import Celery
+
+from denyut import Denyut, JobTask, __version__, current_job
+from denyut.errors import (
+    DenyutError,
+    IdempotencyConflict,
+    InvalidEvent,
+    JobCancelled,
+    LeaseLost,
+    StreamDegraded,
+)
+
+app = Celery("shop")
+app.conf.update(denyut_lease_ttl=6.0, denyut_max_crashes=3)
+pulse = Denyut(app)
+assert_type(pulse.settings.lease_ttl, float)
+assert_type(pulse.settings.redis_url, str | None)
+assert_type(pulse.redis_url(), str)
+assert_type(__version__, str)
+
+
+@app.task(base=JobTask, idempotency_key="order:{order_id}")  # type: ignore[untyped-decorator]
+def ship(order_id: int) -> int:
+    job = current_job()
+    assert_type(job.id, str)
+    assert_type(job.attempt, int)
+    assert_type(job.fence, int)
+    first: int = job.checkpoint_data or 0
+    job.stage("PACKING")
+    shipped = 0
+    for item in job.track(range(first, 10), total=10, start=first, unit="items"):
+        assert_type(item, int)
+        job.checkpoint(item + 1)
+        shipped += item
+    job.progress(10, 10, unit="items")
+    try:
+        job.check()
+    except (LeaseLost, JobCancelled):
+        return 0
+    return shipped
+
+
+def enqueue(order_id: int) -> Any:
+    try:
+        return ship.apply_async((order_id,), idempotency_key=f"order:{order_id}")
+    except IdempotencyConflict as conflict:
+        assert_type(conflict.job_id, str)
+        return conflict.job_id
+
+
+def watch_prices(prices: list[tuple[float, str]]) -> float | None:
+    median = pulse.median
+    median.record("prices", 9.5, event_id="a")
+    try:
+        sent = median.record_many("prices", prices)
+    except InvalidEvent as error:
+        sent = error.sent
+        for index, reason in error.errors:
+            assert_type(index, int)
+            assert_type(reason, str)
+    assert_type(sent, int)
+    with median.recorder(flush_ms=50.0) as recorder:
+        recorder.record("prices", 3, event_id="b")
+    try:
+        reading = median.read("prices", quantile=0.9)
+    except StreamDegraded:
+        return None
+    assert_type(reading.count, int)
+    return reading.value
+
+
+def anything_of_ours(error: Exception) -> bool:
+    return isinstance(error, DenyutError)
