@@ -138,7 +138,7 @@ def _launch(folder: Folder) -> Server:
             )
         os.close(writer)
         writer = -1
-        answer = _read_line(reader, _START_TIMEOUT + 5.0)
+        answer = _read_text(reader, _START_TIMEOUT + 5.0)
     except subprocess.CalledProcessError as error:
         raise EmbeddedUnavailable(f"the embedded server's supervisor did not start: {error}") from error
     finally:
@@ -179,13 +179,14 @@ def _server(folder: Folder, state: tuple[int, str], *, started_here: bool) -> Se
     return Server(f"unix://{path}", f"redis+socket://{path}", folder.data, pid, started_here)
 
 
-def _read_line(descriptor: int, timeout: float) -> str:
+def _read_text(descriptor: int, timeout: float) -> str:
+    """Read up to a NUL. The end of the pipe may never come: a child forked meanwhile has it open, too."""
     deadline = time.monotonic() + timeout
     text = b""
-    while (left := deadline - time.monotonic()) > 0:
+    while not text.endswith(b"\0") and (left := deadline - time.monotonic()) > 0:
         if select.select([descriptor], [], [], left)[0]:
             chunk = os.read(descriptor, 65536)
             text += chunk
             if not chunk:
                 break
-    return text.decode("utf-8", "replace").strip()
+    return text.rstrip(b"\0").decode("utf-8", "replace").strip()

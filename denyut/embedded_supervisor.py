@@ -10,7 +10,7 @@ that it costs a few megabytes and nothing of the application. PLAN is JSON:
 ``running``    file that is locked for as long as the supervisor or the server lives
 ``log``        file that the starter has made our, and so the server's, output
 ``starter``    file descriptor: a pidfd of the starter
-``ready``      file descriptor: gets one line, ``ok`` or what went wrong
+``ready``      file descriptor: gets ``ok`` or what went wrong, and a NUL
 ``timeout``    seconds the server has to answer
 =============  ====================================================================
 
@@ -156,9 +156,9 @@ def main(argument: str) -> None:
         try:
             supervisor.start()
         except (OSError, NotStarted) as error:
-            os.write(ready, f"{error}\n".encode())
+            os.write(ready, f"{error}\0".encode())
             raise SystemExit(1) from None
-        os.write(ready, b"ok\n")
+        os.write(ready, b"ok\0")
         os.close(ready)
         supervisor.watch()
     finally:
