@@ -106,7 +106,12 @@ def claim(
     digest = None
     token = uuid4().hex
     head = [job_id, owner, pid, token, stamp.gen, stamp.marker, stamp.at]
-    head += [us(settings.lease_ttl), us(settings.alive_for), settings.max_crashes, us(retention or settings.retention)]
+    head += [
+        us(settings.lease_ttl),
+        us(settings.alive_for),
+        settings.max_crashes,
+        us(retention or settings.retention),
+    ]
     tail: list[Any] = ["", "own" if own else "", "", "", "", "", ""]
 
     def attempt() -> list[Any]:

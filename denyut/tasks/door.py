@@ -36,7 +36,7 @@ RESERVE = Script("denyut.tasks", "reserve")
 UNRESERVE = Script("denyut.tasks", "unreserve")
 
 
-class _Answered(Exception):  # noqa: N818 - not an error: the job exists, nothing is published
+class _Answered(Exception):
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
 

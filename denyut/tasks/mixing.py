@@ -42,7 +42,7 @@ def mix_into_tasks(pulse: Denyut) -> None:
     app = pulse.app
     make, register = app._task_from_fun, app.register_task  # noqa: SLF001 - where every task is made
 
-    def task_from_fun(fun: Any, name: str | None = None, base: type | None = None, **options: Any) -> Any:
+    def task_from_fun(fun: Any, name: str | None = None, base: Any = None, **options: Any) -> Any:
         name = name or app.gen_task_name(fun.__name__, fun.__module__)
         if not name.startswith(_CELERY):
             base = mixed(base or app.Task)

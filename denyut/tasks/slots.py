@@ -16,15 +16,17 @@ says which process the slot belongs to. A reader tries a few times; what it coul
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from mmap import mmap
 from struct import Struct
 from threading import Lock
 from time import monotonic_ns, sleep
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "CANCEL", "LOST", "UNREADABLE", "Slot", "SlotBlock", "SlotState", "Unreadable", "current_block",
@@ -344,4 +346,92 @@ class SlotBlock:
             return None
         if seq & 1 or words[base + _SEQ] != seq or words[base + _LIFE] != life:
             return UNREADABLE
-        return self._parse(index, life, raw, flags, steady_progress, steady_text)
+        return self._parse(index, life, raw, flags, steady_progress=steady_progress, steady_text=steady_text)
+
+    def _parse(
+        self, index: int, life: int, raw: bytes, flags: int, *, steady_progress: bool, steady_text: bool
+    ) -> SlotState | Literal[Unreadable.UNREADABLE]:
+        fence, started, attempt, partition, lengths = _IDENTITY.unpack_from(raw, _FENCE * 8)
+        check, progress_seq, done, total, _, stage_seq, text_lengths = _REST.unpack_from(raw, _CHECK * 8)
+        a, b, c, d = lengths.to_bytes(8, "little")[:4]
+        blob = raw[_IDENTITY_AT : _IDENTITY_AT + a + b + c + d]
+        if crc32(blob, crc32(raw[_FENCE * 8 : _CHECK * 8])) != check:
+            return UNREADABLE
+        last = self._last.get(index)
+        before = last if last is not None and (last.life, last.fence) == (life, fence) else None
+        unit = raw[_UNIT_AT : _UNIT_AT + (text_lengths >> 8)].decode("utf-8", "replace")
+        stage = raw[_STAGE_AT : _STAGE_AT + (text_lengths & 0xFF)].decode("utf-8", "replace")
+        if not steady_text:
+            unit, stage, stage_seq = (before.unit, before.stage, before.stage_seq) if before else ("", "", 0)
+        told: tuple[float | None, float | None] = (
+            (_known(done), _known(total)) if progress_seq else (None, None)
+        )
+        if not steady_progress:
+            told = (before.done, before.total) if before else (None, None)
+        return SlotState(
+            index=index,
+            life=life,
+            pid=life & _PID_MASK,
+            job_id=blob[:a].decode(),
+            task=blob[a : a + b].decode(),
+            owner=blob[a + b : a + b + c].decode(),
+            delivery_tag=blob[a + b + c :].decode(),
+            partition=partition,
+            fence=fence,
+            attempt=attempt,
+            started_ns=started,
+            flags=flags & 0xFF if flags >> 8 == fence else 0,
+            progress_seq=progress_seq + 1 >> 1,
+            done=told[0],
+            total=told[1],
+            unit=unit,
+            stage_seq=stage_seq,
+            stage=stage,
+        )
+
+
+_block: SlotBlock | None = None
+
+
+def current_block() -> SlotBlock | None:
+    """Return the slots of this worker; None where no worker has made any."""
+    return _block
+
+
+def use_block(block: SlotBlock | None) -> None:
+    """Make ``block`` the slots of this process and of those forked from here on."""
+    global _block  # noqa: PLW0603 - what a fork inherits has to hang somewhere
+    _block = block
+
+
+def current_slot() -> Slot | None:
+    """Return this process's slot: that of its number in the pool, the first where there is no pool."""
+    if _block is None:
+        return None
+    from billiard import current_process
+
+    return _block.slot(getattr(current_process(), "index", 0) or 0)
+
+
+def _first_slot(capacity: int) -> int:
+    return (_MAP + capacity + 63) // 64 * 64
+
+
+def _identity_text(name: str, text: str) -> bytes:
+    encoded = text.encode()
+    if len(encoded) > _MOST_ID:
+        raise ValueError(
+            f"{name}={text[:40]!r}...: has {len(encoded)} bytes of UTF-8, at most {_MOST_ID} fit"
+        )
+    return encoded
+
+
+def _cut(text: str, most: int) -> bytes:
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return encoded
+    return encoded[:most].decode("utf-8", "ignore").encode()
+
+
+def _known(number: float) -> float | None:
+    return None if number != number else number  # noqa: PLR0124 - only NaN differs from itself

@@ -7,7 +7,6 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from billiard import current_process
 from billiard.einfo import ExceptionInfo
 from celery.app.trace import TraceInfo, trace_ok_t
 from celery.states import IGNORED
@@ -23,12 +22,13 @@ from denyut.tasks.follow import Followed, follow
 from denyut.tasks.keying import key_of_message
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.run import JobRun, activate
-from denyut.tasks.slots import Slot, current_block
+from denyut.tasks.slots import current_slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from denyut.tasks.job_task import JobTask
+    from denyut.tasks.slots import Slot
 
 __all__ = ["Tracer"]
 
@@ -163,18 +163,16 @@ def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: st
 
 
 def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
-    block = current_block()
-    if block is None:
-        return None
-    slot = block.slot(getattr(current_process(), "index", 0) or 0)
-    slot.begin(
-        job_id=delivery.id,
-        task=delivery.task.name,
-        partition=delivery.pulse.keys.partition_of(delivery.id),
-        fence=answer.fence,
-        attempt=answer.attempt,
-        owner=answer.owner,
-    )
+    slot = current_slot()
+    if slot is not None:
+        slot.begin(
+            job_id=delivery.id,
+            task=delivery.task.name,
+            partition=delivery.pulse.keys.partition_of(delivery.id),
+            fence=answer.fence,
+            attempt=answer.attempt,
+            owner=answer.owner,
+        )
     return slot
 
 
