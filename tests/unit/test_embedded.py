@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -34,9 +34,8 @@ def project(tmp_path, monkeypatch):
     folder = tmp_path / ".denyut"
     if not folder.is_dir():
         return
-    state = folder / "server.json"
-    if state.exists():
-        os.kill(json.loads(state.read_text())["supervisor"], signal.SIGTERM)
+    with suppress(FileNotFoundError, ProcessLookupError):  # it may be going down by itself just now
+        os.kill(json.loads((folder / "server.json").read_text())["supervisor"], signal.SIGTERM)
     wait_until(lambda: not Folder(folder).is_in_use(), what="the embedded server to be gone")
 
 
