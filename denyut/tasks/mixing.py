@@ -61,4 +61,5 @@ def mix_into_tasks(pulse: Denyut) -> None:
 
 def _convert(task: Any) -> None:
     if not (task.name or "").startswith(_CELERY) and not isinstance(task, JobTask):
-        task.__class__ = mixed(type(task))
+        base: Any = type(task)
+        task.__class__ = mixed(base)

@@ -15,7 +15,7 @@ from denyut.tasks.slots import CANCEL, LOST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from denyut.tasks.slots import Slot
+    from denyut.tasks.slot import Slot
 
 __all__ = ["JobRun", "activate", "active_run", "current_job"]
 

@@ -7,6 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from billiard import current_process
 from billiard.einfo import ExceptionInfo
 from celery.app.trace import TraceInfo, trace_ok_t
 from celery.states import IGNORED
@@ -22,13 +23,13 @@ from denyut.tasks.follow import Followed, follow
 from denyut.tasks.keying import key_of_message
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.run import JobRun, activate
-from denyut.tasks.slots import current_slot
+from denyut.tasks.slots import current_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from denyut.tasks.job_task import JobTask
-    from denyut.tasks.slots import Slot
+    from denyut.tasks.slot import Slot
 
 __all__ = ["Tracer"]
 
@@ -163,16 +164,18 @@ def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: st
 
 
 def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
-    slot = current_slot()
-    if slot is not None:
-        slot.begin(
-            job_id=delivery.id,
-            task=delivery.task.name,
-            partition=delivery.pulse.keys.partition_of(delivery.id),
-            fence=answer.fence,
-            attempt=answer.attempt,
-            owner=answer.owner,
-        )
+    block = current_block()
+    if block is None:  # not in a worker
+        return None
+    slot = block.slot(getattr(current_process(), "index", 0) or 0)
+    slot.begin(
+        job_id=delivery.id,
+        task=delivery.task.name,
+        partition=delivery.pulse.keys.partition_of(delivery.id),
+        fence=answer.fence,
+        attempt=answer.attempt,
+        owner=answer.owner,
+    )
     return slot
 
 
