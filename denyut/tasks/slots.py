@@ -19,47 +19,49 @@ import os
 from dataclasses import dataclass
 from enum import Enum
 from mmap import mmap
-from struct import Struct
 from threading import Lock
-from time import monotonic_ns, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
+
+from denyut.tasks.slot import (
+    CANCEL,
+    CHECK,
+    FENCE,
+    FLAGS,
+    IDENTITY,
+    IDENTITY_AT,
+    LIFE,
+    LOST,
+    MAP,
+    PID_MASK,
+    PROGRESS_SEQ,
+    REST,
+    SEQ,
+    SIZE,
+    STAGE_AT,
+    TEXT_SEQ,
+    UNIT_AT,
+    Slot,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
-    "CANCEL", "LOST", "UNREADABLE", "Slot", "SlotBlock", "SlotState", "Unreadable", "current_block",
-    "current_slot", "use_block",
-]  # fmt: skip
-
-LOST: Final = 1
-CANCEL: Final = 2
+    "CANCEL",
+    "LOST",
+    "UNREADABLE",
+    "Slot",
+    "SlotBlock",
+    "SlotState",
+    "Unreadable",
+    "current_block",
+    "use_block",
+]
 
 _TRIES = 8
-_MOST_ID, _MOST_STAGE, _MOST_UNIT = 255, 64, 16
-_MOST_FENCE = 1 << 55
-
-# The block: a page of header, a byte a slot that says whether it was ever used, the slots.
 _MAGIC = int.from_bytes(b"denyut01", "little")
-_MAP = 4096
-_SIZE = 1280
-
-# A slot, in words of 8 bytes, followed by its texts.
-_LIFE = 0  # pid and a part of the clock: one process's use of the slot
-_FLAGS = 1  # fence << 8 | flags; the only word that the reader writes
-_SEQ = 2  # of words 3 to 8 and the identity texts
-_FENCE = 3  # 0 = idle
-_CHECK = 8
-_PROGRESS_SEQ, _DONE, _TOTAL = 9, 10, 11
-_TEXT_SEQ, _STAGE_SEQ, _LENGTHS = 12, 13, 14
-_UNIT_AT, _STAGE_AT, _IDENTITY_AT = 120, 136, 200
-_IDENTITY = Struct("=5Q")  # words 3 to 7: fence, started, attempt, partition, lengths of the texts
-_REST = Struct("=QQddQQQ")  # words 8 to 14
-
-_PID_BITS = 22  # the kernel's PID_MAX_LIMIT is 2 ** 22
-_PID_MASK = (1 << _PID_BITS) - 1
-_NAN = float("nan")
 
 
 class Unreadable(Enum):
@@ -99,126 +101,6 @@ class SlotState:
     stage: str
 
 
-class Slot:
-    """The writer's end of one slot. Only the process whose slot it is may use it."""
-
-    __slots__ = (
-        "_at", "_doubles", "_fence", "_memory", "_pid", "_progress_seq", "_seq", "_stage_seq", "_text_seq",
-        "_words", "index",
-    )  # fmt: skip
-
-    def __init__(self, block: SlotBlock, index: int) -> None:
-        self.index = index
-        self._memory = block._memory  # noqa: SLF001 - two ends of one thing
-        self._at = block._slot_at(index)  # noqa: SLF001
-        view = block._view[self._at : self._at + _SIZE]  # noqa: SLF001
-        self._words = view.cast("Q")
-        self._doubles = view.cast("d")
-        view.release()
-        self._pid = 0
-        self._fence = self._seq = self._progress_seq = self._text_seq = self._stage_seq = 0
-
-    def enter(self) -> None:
-        """Take the slot over for this process, idle. Called when a pool child starts, and by begin."""
-        words, pid = self._words, os.getpid()
-        words[_FENCE] = self._fence = 0  # first: what a dead predecessor left is not this process's
-        self._seq = words[_SEQ] + (words[_SEQ] & 1)
-        words[_SEQ] = self._seq
-        words[_LIFE] = (monotonic_ns() >> 10) << _PID_BITS & (1 << 64) - 1 | pid
-        self._memory[_MAP + self.index] = 1
-        self._pid = pid
-
-    def begin(
-        self,
-        *,
-        job_id: str,
-        task: str,
-        partition: int,
-        fence: int,
-        attempt: int,
-        owner: str,
-        delivery_tag: str = "",
-    ) -> None:
-        """Say that this process runs the attempt ``attempt`` of a job under the lease ``owner#fence``.
-
-        Raises:
-            ValueError: for a text over 255 bytes of UTF-8, an empty id, or a fence that is not positive.
-        """
-        if self._pid != os.getpid():
-            self.enter()
-        texts = [_identity_text(name, text) for name, text in
-                 (("job_id", job_id), ("task", task), ("owner", owner), ("delivery_tag", delivery_tag))]  # fmt: skip
-        if not job_id or not 0 < fence < _MOST_FENCE:
-            raise ValueError(
-                f"job_id={job_id!r}, fence={fence!r}: need a non-empty id and a fence from 1 to 2**55"
-            )
-        a, b, c, d = texts
-        blob = a + b + c + d
-        head = _IDENTITY.pack(
-            fence, monotonic_ns(), attempt, partition, len(a) | len(b) << 8 | len(c) << 16 | len(d) << 24
-        )
-        words, memory, at = self._words, self._memory, self._at
-        words[_SEQ] = self._seq + 1
-        memory[at + _IDENTITY_AT : at + _IDENTITY_AT + len(blob)] = blob
-        memory[at + _FENCE * 8 : at + _CHECK * 8] = head
-        words[_CHECK] = crc32(blob, crc32(head))
-        words[_FLAGS] = words[_PROGRESS_SEQ] = words[_TEXT_SEQ] = words[_STAGE_SEQ] = words[_LENGTHS] = 0
-        self._seq += 2
-        words[_SEQ] = self._seq
-        self._fence = fence
-        self._progress_seq = self._text_seq = self._stage_seq = 0
-
-    def progress(self, done: float, total: float | None) -> None:
-        """Tell how far the job got.
-
-        Raises:
-            TypeError: if one of them is not a number.
-        """
-        words, doubles = self._words, self._doubles
-        self._progress_seq = seq = self._progress_seq + 2
-        words[_PROGRESS_SEQ] = seq - 1
-        try:
-            doubles[_DONE] = done
-            doubles[_TOTAL] = _NAN if total is None else total
-        except (TypeError, ValueError, OverflowError) as exc:
-            raise TypeError(f"progress({done!r}, {total!r}): done and total must be numbers") from exc
-        finally:
-            words[_PROGRESS_SEQ] = seq
-
-    def stage(self, name: str) -> None:
-        """Tell what the job does now. Cut after 64 bytes of UTF-8, never inside a character."""
-        self._stage_seq += 1
-        self._text(_cut(name, _MOST_STAGE), _STAGE_AT, 0xFF00, 0)
-
-    def unit(self, name: str) -> None:
-        """Tell what ``done`` and ``total`` count. Cut after 16 bytes of UTF-8."""
-        self._text(_cut(name, _MOST_UNIT), _UNIT_AT, 0xFF, 8)
-
-    def end(self) -> None:
-        """Say that this process is idle. May be called twice."""
-        self._words[_FENCE] = self._fence = 0
-
-    @property
-    def flags(self) -> int:
-        """``LOST`` and ``CANCEL``, as the heartbeat has set them for the job that began here."""
-        value = self._words[_FLAGS]
-        return value & 0xFF if value and value >> 8 == self._fence else 0
-
-    def _text(self, text: bytes, offset: int, keep: int, shift: int) -> None:
-        words, start = self._words, self._at + offset
-        self._text_seq = seq = self._text_seq + 2
-        words[_TEXT_SEQ] = seq - 1
-        self._memory[start : start + len(text)] = text
-        words[_LENGTHS] = words[_LENGTHS] & keep | len(text) << shift
-        words[_STAGE_SEQ] = self._stage_seq
-        words[_TEXT_SEQ] = seq
-
-    def release(self) -> None:
-        """Let go of the memory, so that the block can be closed."""
-        self._words.release()
-        self._doubles.release()
-
-
 class SlotBlock:
     """All slots of one worker. Made before the first fork, so that every pool child has it.
 
@@ -244,7 +126,7 @@ class SlotBlock:
     def create(cls, capacity: int = 4096) -> SlotBlock:
         """Reserve ``capacity`` slots of 1280 bytes. Memory is used only by slots that are used."""
         fd = os.memfd_create("denyut-slots")
-        os.ftruncate(fd, _first_slot(capacity) + capacity * _SIZE)
+        os.ftruncate(fd, _first_slot(capacity) + capacity * SIZE)
         os.pwrite(fd, _MAGIC.to_bytes(8, "little") + capacity.to_bytes(8, "little"), 0)
         return cls(fd)
 
@@ -255,7 +137,7 @@ class SlotBlock:
             IndexError: if there are not so many.
         """
         if index not in self._slots:
-            self._slots[index] = Slot(self, index)
+            self._slots[index] = Slot(self._memory, self._view, index, self._slot_at(index))
         return self._slots[index]
 
     def read(self, index: int) -> SlotState | Literal[Unreadable.UNREADABLE] | None:
@@ -287,9 +169,9 @@ class SlotBlock:
     def lives(self) -> Iterator[tuple[int, int, int]]:
         """Yield (index, life, pid) of every slot that a process took and that was not buried."""
         for index in self._used():
-            life = self._words[self._slot_at(index) // 8 + _LIFE]
+            life = self._words[self._slot_at(index) // 8 + LIFE]
             if self._buried.get(index) != life:
-                yield index, life, life & _PID_MASK
+                yield index, life, life & PID_MASK
 
     def bury(self, index: int, life: int) -> None:
         """Take everything that the process of ``life`` left in its slot for idle: it is dead.
@@ -302,16 +184,16 @@ class SlotBlock:
             del self._last[index]
 
     def flag(self, index: int, fence: int, bits: int) -> bool:
-        """Set ``LOST`` or ``CANCEL`` for the job with ``fence``; False if it is not in the slot (any more)."""
+        """Set ``LOST`` or ``CANCEL`` for the job with ``fence``; False if it is not in the slot."""
         base = self._slot_at(index) // 8
         with self._flag_lock:
-            if self._words[base + _FENCE] != fence:
+            if self._words[base + FENCE] != fence:
                 return False
-            old = self._words[base + _FLAGS]
+            old = self._words[base + FLAGS]
             if old >> 8 == fence:
                 bits |= old & 0xFF
             # The fence goes with the flags: should the slot's next job begin here and now, it is not meant.
-            self._words[base + _FLAGS] = fence << 8 | bits
+            self._words[base + FLAGS] = fence << 8 | bits
             return True
 
     def close(self) -> None:
@@ -327,40 +209,40 @@ class SlotBlock:
     def _slot_at(self, index: int) -> int:
         if not 0 <= index < self.capacity:
             raise IndexError(f"slot {index}: the block has {self.capacity}, from 0")
-        return _first_slot(self.capacity) + index * _SIZE
+        return _first_slot(self.capacity) + index * SIZE
 
     def _used(self) -> Iterator[int]:
         index = -1
-        while (index := self._memory.find(b"\1", _MAP + index + 1, _MAP + self.capacity) - _MAP) >= 0:
+        while (index := self._memory.find(b"\1", MAP + index + 1, MAP + self.capacity) - MAP) >= 0:
             yield index
 
     def _try_read(self, index: int, base: int) -> SlotState | Literal[Unreadable.UNREADABLE] | None:
         words = self._words
-        life, seq = words[base + _LIFE], words[base + _SEQ]
-        progress_seq, text_seq = words[base + _PROGRESS_SEQ], words[base + _TEXT_SEQ]
-        raw = self._memory[base * 8 : base * 8 + _SIZE]
-        steady_progress = not progress_seq & 1 and words[base + _PROGRESS_SEQ] == progress_seq
-        steady_text = not text_seq & 1 and words[base + _TEXT_SEQ] == text_seq
-        flags = words[base + _FLAGS]
-        if self._buried.get(index) == life or words[base + _FENCE] == 0:
+        life, seq = words[base + LIFE], words[base + SEQ]
+        progress_seq, text_seq = words[base + PROGRESS_SEQ], words[base + TEXT_SEQ]
+        raw = self._memory[base * 8 : base * 8 + SIZE]
+        steady_progress = not progress_seq & 1 and words[base + PROGRESS_SEQ] == progress_seq
+        steady_text = not text_seq & 1 and words[base + TEXT_SEQ] == text_seq
+        flags = words[base + FLAGS]
+        if self._buried.get(index) == life or words[base + FENCE] == 0:
             return None
-        if seq & 1 or words[base + _SEQ] != seq or words[base + _LIFE] != life:
+        if seq & 1 or words[base + SEQ] != seq or words[base + LIFE] != life:
             return UNREADABLE
         return self._parse(index, life, raw, flags, steady_progress=steady_progress, steady_text=steady_text)
 
     def _parse(
         self, index: int, life: int, raw: bytes, flags: int, *, steady_progress: bool, steady_text: bool
     ) -> SlotState | Literal[Unreadable.UNREADABLE]:
-        fence, started, attempt, partition, lengths = _IDENTITY.unpack_from(raw, _FENCE * 8)
-        check, progress_seq, done, total, _, stage_seq, text_lengths = _REST.unpack_from(raw, _CHECK * 8)
+        fence, started, attempt, partition, lengths = IDENTITY.unpack_from(raw, FENCE * 8)
+        check, progress_seq, done, total, _, stage_seq, text_lengths = REST.unpack_from(raw, CHECK * 8)
         a, b, c, d = lengths.to_bytes(8, "little")[:4]
-        blob = raw[_IDENTITY_AT : _IDENTITY_AT + a + b + c + d]
-        if crc32(blob, crc32(raw[_FENCE * 8 : _CHECK * 8])) != check:
+        blob = raw[IDENTITY_AT : IDENTITY_AT + a + b + c + d]
+        if crc32(blob, crc32(raw[FENCE * 8 : CHECK * 8])) != check:
             return UNREADABLE
         last = self._last.get(index)
         before = last if last is not None and (last.life, last.fence) == (life, fence) else None
-        unit = raw[_UNIT_AT : _UNIT_AT + (text_lengths >> 8)].decode("utf-8", "replace")
-        stage = raw[_STAGE_AT : _STAGE_AT + (text_lengths & 0xFF)].decode("utf-8", "replace")
+        unit = raw[UNIT_AT : UNIT_AT + (text_lengths >> 8)].decode("utf-8", "replace")
+        stage = raw[STAGE_AT : STAGE_AT + (text_lengths & 0xFF)].decode("utf-8", "replace")
         if not steady_text:
             unit, stage, stage_seq = (before.unit, before.stage, before.stage_seq) if before else ("", "", 0)
         told: tuple[float | None, float | None] = (
@@ -371,7 +253,7 @@ class SlotBlock:
         return SlotState(
             index=index,
             life=life,
-            pid=life & _PID_MASK,
+            pid=life & PID_MASK,
             job_id=blob[:a].decode(),
             task=blob[a : a + b].decode(),
             owner=blob[a + b : a + b + c].decode(),
@@ -404,33 +286,8 @@ def use_block(block: SlotBlock | None) -> None:
     _block = block
 
 
-def current_slot() -> Slot | None:
-    """Return this process's slot: that of its number in the pool, the first where there is no pool."""
-    if _block is None:
-        return None
-    from billiard import current_process
-
-    return _block.slot(getattr(current_process(), "index", 0) or 0)
-
-
 def _first_slot(capacity: int) -> int:
-    return (_MAP + capacity + 63) // 64 * 64
-
-
-def _identity_text(name: str, text: str) -> bytes:
-    encoded = text.encode()
-    if len(encoded) > _MOST_ID:
-        raise ValueError(
-            f"{name}={text[:40]!r}...: has {len(encoded)} bytes of UTF-8, at most {_MOST_ID} fit"
-        )
-    return encoded
-
-
-def _cut(text: str, most: int) -> bytes:
-    encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= most:
-        return encoded
-    return encoded[:most].decode("utf-8", "ignore").encode()
+    return (MAP + capacity + 63) // 64 * 64
 
 
 def _known(number: float) -> float | None:
