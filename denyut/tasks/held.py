@@ -7,6 +7,7 @@ beats, its entry in the index ``held`` stays ahead of the clock, and nobody publ
 from __future__ import annotations
 
 from collections import deque
+from collections import deque
 from threading import Lock
 from time import monotonic
 
@@ -23,36 +24,36 @@ class Held:
         self._lock = Lock()
         self._since: dict[str, float] = {}
         self._copies: dict[str, int] = {}
-        # discard() runs in finalizers, hence at any moment, also while this thread has the lock: it
-        # only appends (which is atomic), and whoever comes next with the lock takes it from there.
-        self._dropped: deque[str] = deque()
+        # A discard may come from a garbage collection, which may come while this thread has the
+        # lock: so it takes none.
+        self._gone: deque[str] = deque()
 
     def add(self, job_id: str) -> None:
         """Note that a message of ``job_id`` was received."""
         with self._lock:
-            self._drop()
+            self._settle()
             self._since.setdefault(job_id, monotonic())
             self._copies[job_id] = self._copies.get(job_id, 0) + 1
 
     def discard(self, job_id: str) -> None:
-        """Note that one message of ``job_id`` is not in hand any more. Never waits."""
-        self._dropped.append(job_id)
+        """Note that one message of ``job_id`` is out of hand. Never blocks."""
+        self._gone.append(job_id)
 
     def snapshot_older_than(self, seconds: float) -> list[str]:
         """Return the ids that have been in hand for ``seconds`` or longer."""
         latest = monotonic() - seconds
         with self._lock:
-            self._drop()
+            self._settle()
             return [job_id for job_id, since in self._since.items() if since <= latest]
 
     def __len__(self) -> int:
         with self._lock:
-            self._drop()
+            self._settle()
             return len(self._since)
 
-    def _drop(self) -> None:
-        while self._dropped:
-            job_id = self._dropped.popleft()
+    def _settle(self) -> None:
+        while self._gone:
+            job_id = self._gone.popleft()
             left = self._copies.get(job_id, 0) - 1
             if left > 0:
                 self._copies[job_id] = left
