@@ -7,7 +7,6 @@ beats, its entry in the index ``held`` stays ahead of the clock, and nobody publ
 from __future__ import annotations
 
 from collections import deque
-from collections import deque
 from threading import Lock
 from time import monotonic
 
