@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from denyut.signals.beat import Beater
 from denyut.signals.pidwatch import PidWatch
+from denyut.signals.procfs import usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,6 +115,7 @@ class Heartbeat:
 
     def _beat(self, client: Any) -> bool:
         interval = self._settings.beat_interval
+        self._bury_the_gone()
         try:
             done = self._beater.beat(client, self._held.snapshot_older_than(interval), self.lag)
             self._publish(client, len(done.jobs))
@@ -129,6 +131,12 @@ class Heartbeat:
         while not self._stop.is_set() and (left := due - monotonic()) > 0:
             watch.follow(pid for _, _, pid in self._block.lives())
             for pid in watch.wait(min(left, 0.5)):
+                self._bury(pid)
+
+    def _bury_the_gone(self) -> None:
+        """Bury processes that died before they could be watched: a beat must not renew for the dead."""
+        for pid in {job.pid for job in self._beater.jobs()}:
+            if usage(pid) is None:
                 self._bury(pid)
 
     def _bury(self, dead: int) -> None:
