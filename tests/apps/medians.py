@@ -12,7 +12,8 @@ app = Celery("medians", set_as_current=False)
 app.conf.update(
     broker_url=os.environ["CELERY_BROKER_URL"],
     result_backend=os.environ["CELERY_RESULT_BACKEND"],
-    denyut_lease_ttl=float(os.environ.get("TEST_LEASE_TTL", "2")),
+    denyut_lease_ttl=2.0,
+    denyut_queued_timeout=3.0,  # a message that a killed worker had received and not begun
     denyut_median_shards=4,
     denyut_median_batch=100,
 )
