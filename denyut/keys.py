@@ -138,9 +138,9 @@ class Keys:
         return f"{self.prefix}:{{m{shard}}}:counters"
 
     def worker(self, node: str) -> str:
-        """Return the key of the Hash that describes one live worker node."""
-        return f"{self.prefix}:worker:{node}"
+        """Return the key of the Hash that describes one live worker (``Node.owner``)."""
+        return f"{self.prefix}:{{w}}:worker:{node}"
 
     def workers(self) -> str:
-        """Return the key of the ZSET of worker nodes by last beat (us)."""
-        return f"{self.prefix}:workers"
+        """Return the key of the ZSET of workers (``Node.owner``) by last beat (us)."""
+        return f"{self.prefix}:{{w}}:workers"

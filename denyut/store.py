@@ -71,9 +71,14 @@ class Store:
         """The URL, starting the embedded server if there is no other."""
         return self._url()
 
-    def fresh(self, *, retries: int = 3) -> Any:
-        """Return a client of its own, for a thread that must not share one."""
-        return connect(self._url(), timeout=self._timeout, retries=retries)
+    def fresh(self, *, retries: int = 3, timeout: float | None = None) -> Any:
+        """Return a client of its own, for a thread that must not share one.
+
+        Args:
+            retries: further tries of a command that failed.
+            timeout: seconds to wait for one reply; None: as the store's.
+        """
+        return connect(self._url(), timeout=timeout or self._timeout, retries=retries)
 
     def close(self) -> None:
         """Close this process's client; the next use opens another."""

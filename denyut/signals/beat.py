@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import isfinite
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script, run_all
@@ -11,7 +13,7 @@ from denyut.signals.procfs import Usage, usage
 from denyut.tasks.slots import CANCEL, LOST, SlotState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from denyut.config import Settings
     from denyut.keys import Keys
@@ -22,17 +24,29 @@ __all__ = ["Beat", "Beater"]
 
 BEAT = Script("denyut.signals", "beat")
 
-#: Most jobs in one call: a call of 500 holds Redis up for about 2.5 ms.
+#: Most jobs in one call, so that a beat of many does not hold Redis up (some ms each).
 CHUNK = 500
 
 
 @dataclass(slots=True)
 class Beat:
-    """What one beat found: the jobs it renewed, and those whose lease is lost or that are cancelled."""
+    """What one beat did: the running jobs, which of them lost their lease or are cancelled, and what failed.
+
+    ``lost`` and ``cancelled`` name a job once, in the beat that learned it. ``errors`` are jobs that
+    could not be renewed or written in full, with Redis' reason.
+    """
 
     jobs: list[SlotState] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
+    lost: list[SlotState] = field(default_factory=list)
+    cancelled: list[SlotState] = field(default_factory=list)
+    errors: list[tuple[SlotState, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    partition: int
+    jobs: Sequence[SlotState]
+    held: Sequence[str]
 
 
 class Beater:
@@ -42,12 +56,14 @@ class Beater:
         settings: of the app.
         keys: of the app.
         block: the worker's slots.
+        chunk: most jobs in one call.
     """
 
-    def __init__(self, settings: Settings, keys: Keys, block: SlotBlock) -> None:
+    def __init__(self, settings: Settings, keys: Keys, block: SlotBlock, *, chunk: int = CHUNK) -> None:
         self._settings = settings
         self._keys = keys
         self._block = block
+        self._chunk = chunk
         self._version = 0
 
     def jobs(self) -> list[SlotState]:
@@ -59,79 +75,85 @@ class Beater:
                 found.append(good)
         return found
 
-    def beat(self, client: Any, held: Iterable[str], lag: float) -> Beat:
+    def beat(self, client: Any, held: Iterable[str], lag: float, more: Sequence[Call] = ()) -> Beat:
         """Renew everything in one round trip and flag what is lost or cancelled.
 
         Args:
             client: a Redis client of the calling thread's own.
             held: ids of the messages in hand.
             lag: seconds that this beat is late.
+            more: calls that go along in the same round trip.
 
         Raises:
             redis.exceptions.RedisError: nothing is known; beat again.
         """
         done = Beat(jobs=self.jobs())
-        self._version += 1
-        for lost, cancelled in run_all(client, self._calls(done.jobs, held, lag)):
-            done.lost += [job_id.decode() for job_id in lost]
-            done.cancelled += [job_id.decode() for job_id in cancelled]
-        self._flag(done)
+        # Of the clock, so that a heartbeat that was started again goes on where the last one was.
+        self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
+        parts = self._parts(done.jobs, held)
+        calls = [self._call(part, lag) for part in parts]
+        replies = run_all(client, [*calls, *more])
+        for part, reply in zip(parts, replies[: len(parts)], strict=True):
+            self._apply(done, part, reply)
         return done
 
-    def _flag(self, done: Beat) -> None:
-        lost, cancelled = set(done.lost), set(done.cancelled)
-        for job in done.jobs:
-            bits = LOST * (job.job_id in lost) | CANCEL * (job.job_id in cancelled)
-            if bits:
-                self._block.flag(job.index, job.fence, bits)
+    def _apply(self, done: Beat, part: _Part, reply: Any) -> None:
+        lost, cancelled, errors = reply
+        for places, bit, news in ((lost, LOST, done.lost), (cancelled, CANCEL, done.cancelled)):
+            for job in (part.jobs[place] for place in places):
+                if self._block.flag(job.index, job.fence, bit) and not job.flags & bit:
+                    news.append(job)
+        done.errors += [
+            (part.jobs[place], problem.decode("utf-8", "replace"))
+            for place, problem in zip(errors[::2], errors[1::2], strict=True)
+        ]
 
-    def _calls(self, jobs: list[SlotState], held: Iterable[str], lag: float) -> list[Call]:
-        by_partition: dict[int, list[SlotState]] = defaultdict(list)
+    def _parts(self, jobs: list[SlotState], held: Iterable[str]) -> list[_Part]:
+        running: dict[int, list[SlotState]] = defaultdict(list)
         for job in jobs:
-            by_partition[job.partition].append(job)
+            running[job.partition].append(job)
         in_hand: dict[int, list[str]] = defaultdict(list)
+        started = {job.job_id for job in jobs}
         for job_id in held:
-            in_hand[self._keys.partition_of(job_id)].append(job_id)
-        calls: list[Call] = []
-        for number in by_partition.keys() | in_hand.keys():
-            mine, messages = by_partition[number], in_hand[number]
-            for start in range(0, max(len(mine), len(messages), 1), CHUNK):
-                part, some = mine[start : start + CHUNK], messages[start : start + CHUNK]
-                calls.append(self._call(number, part, some, lag))
-        return calls
+            if job_id not in started:
+                in_hand[self._keys.partition_of(job_id)].append(job_id)
+        return [
+            _Part(number, running[number][at : at + self._chunk], in_hand[number][at : at + self._chunk])
+            for number in sorted(running.keys() | in_hand.keys())
+            for at in range(0, max(len(running[number]), len(in_hand[number])), self._chunk)
+        ]
 
-    def _call(self, number: int, jobs: list[SlotState], held: list[str], lag: float) -> Call:
-        settings, partition = self._settings, self._keys.partition(number)
-        names = [partition.leases, partition.held]
-        ttl, alive = round(settings.lease_ttl * 1e6), round(settings.alive_for * 1e3)
-        args: list[Any] = [ttl, alive, round(settings.retention * 1e3), len(jobs)]
-        for job in jobs:
+    def _call(self, part: _Part, lag: float) -> Call:
+        settings, indexes = self._settings, self._keys.partition(part.partition)
+        # Longer than a lease: telemetry must not vanish between two beats, however short retention is.
+        keep = max(settings.retention, 2 * settings.lease_ttl)
+        args: list[Any] = [round(settings.lease_ttl * 1e6), round(settings.alive_for * 1e3)]
+        args += [round(keep * 1e3), settings.events_maxlen, self._version, round(lag * 1e3), len(part.jobs)]
+        names = [indexes.leases, indexes.held]
+        for job in part.jobs:
             keys = self._keys.job(job.job_id)
-            names += [keys.record, keys.lease, keys.alive, keys.telemetry, keys.events]
-            args += _arguments(job, usage(job.pid), lag, self._version)
-        return BEAT.with_(names, [*args, *held])
+            names += (keys.record, keys.lease, keys.alive, keys.telemetry, keys.events)
+            args += _arguments(job, usage(job.pid))
+        names += [self._keys.job(job_id).record for job_id in part.held]
+        return BEAT.with_(names, [*args, *part.held])
 
 
-def _arguments(job: SlotState, used: Usage | None, lag: float, version: int) -> list[Any]:
-    """Return the 14 arguments of one job: see beat.lua."""
+def _arguments(job: SlotState, used: Usage | None) -> tuple[Any, ...]:
     part = job.done / job.total if job.done is not None and job.total else None
-    return [
-        job.job_id,
-        job.fence,
-        job.attempt,
-        job.progress_seq,
-        _number(job.done),
-        _number(job.total),
-        _number(part),
-        job.unit,
-        job.stage_seq,
-        f"{used.rss_mb:.1f}" if used else "",
-        f"{used.cpu_s:.2f}" if used else "",
-        round(lag * 1000),
-        f"{job.owner}/{version}",
-        job.stage,
-    ]
+    return (
+        *(job.job_id, job.owner, job.fence, job.attempt),
+        *(job.progress_seq, _number(job.done), _number(job.total), _number(part), job.unit),
+        *(job.stage_seq, job.stage),
+        *(_rounded(used and used.rss_mb), _rounded(used and used.rss_peak_mb), _rounded(used and used.cpu_s)),
+    )
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else repr(int(value) if value == int(value) else value)
+    """Return a number exactly, as short as can be; empty if there is none."""
+    if value is None or not isfinite(value):
+        return ""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -8,21 +8,24 @@ client of its own, and never forks.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from denyut.signals.beat import Beater
+from denyut.scripts import Script, run_all
+from denyut.signals.beat import Beat, Beater
 from denyut.signals.pidwatch import PidWatch
-from denyut.signals.procfs import usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from denyut.config import Settings
     from denyut.keys import Keys
+    from denyut.scripts import Call
+    from denyut.signals.pidwatch import Wake
     from denyut.store import Store
     from denyut.tasks.held import Held
     from denyut.tasks.node import Node
@@ -30,10 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Heartbeat"]
 
+WORKER = Script("denyut.signals", "worker")
+LEAVE = Script("denyut.signals", "leave")
+
 logger = logging.getLogger(__name__)
 
 #: Pause before a failed beat is tried again (s).
 _AGAIN = 0.1
+#: Pause between two complaints about the same trouble (s).
+_COMPLAIN_EVERY = 5.0
+#: The shortest wait for a reply, for very short leases on slow machines (s).
+_SHORTEST_WAIT = 0.2
+#: How long a worker that is gone stays in the list of workers (s).
+_REMEMBERED = 3600.0
 
 
 class Heartbeat:
@@ -46,7 +58,8 @@ class Heartbeat:
         block: the worker's slots.
         node: the worker.
         held: the messages in hand.
-        on_death: called with the job of a pool process that has died.
+        wake: set by pool processes that have begun to use their slot; ends a wait.
+        on_death: called with the job of a pool process that has died. Must not block.
         about: what readers may know of this worker (pool, concurrency, ...).
     """
 
@@ -59,19 +72,24 @@ class Heartbeat:
         *,
         node: Node,
         held: Held,
+        wake: Wake,
         on_death: Callable[[SlotState], None],
         about: Mapping[str, str] | None = None,
     ) -> None:
         self._settings, self._keys, self._store = settings, keys, store
-        self._block, self._node, self._held = block, node, held
+        self._block, self._node, self._held, self._wake = block, node, held, wake
         self._on_death = on_death
-        self._about = dict(about or {})
+        self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
         self._stop = Event()
-        self._watch: PidWatch | None = None
         self._thread: Thread | None = None
-        self.beats = 0  # completed ones; tests wait for it
+        self.beats = 0  # completed ones
+        self.completed = Event()  # set after each of them; tests clear it and wait
         self.lag = 0.0  # seconds that the last one was late
+        # Only the thread uses what follows.
+        self._due = 0.0
+        self._failures = 0
+        self._complained = float("-inf")
 
     def start(self) -> None:
         """Start the thread. A second call does nothing."""
@@ -83,13 +101,13 @@ class Heartbeat:
     def stop(self, timeout: float = 5.0) -> None:
         """Stop the thread and wait for it, at most ``timeout`` seconds."""
         self._stop.set()
-        if self._watch is not None:
-            self._watch.wake()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join(timeout)
             self._thread = None
 
     def _run(self) -> None:
+        self._due = monotonic()
         while not self._stop.is_set():
             try:
                 self._loop()
@@ -98,67 +116,87 @@ class Heartbeat:
                 self._stop.wait(_AGAIN)
 
     def _loop(self) -> None:
-        client = self._store.fresh(retries=0)
-        watch = self._watch = PidWatch()
-        due = monotonic()
-        try:
+        # A reply that does not come must not cost more than one beat.
+        timeout = min(self._settings.redis_timeout, max(self._settings.beat_interval, _SHORTEST_WAIT))
+        client = self._store.fresh(retries=0, timeout=timeout)
+        with closing(client), closing(PidWatch(self._wake)) as watch:
+            self._bury(watch.follow(self._pids()))
             while not self._stop.is_set():
-                self.lag = max(monotonic() - due, 0.0)
-                failed = not self._beat(client)
-                # Late beats are not made up for: the next one is due an interval from now.
-                due = monotonic() + _AGAIN if failed else max(due + self._settings.beat_interval, monotonic())
-                self._wait_until(due, watch)
-        finally:
-            self._watch = None
-            watch.close()
-            client.close()
+                if self._beat(client):
+                    self._due += self._settings.beat_interval
+                    # Beats that were missed are not made up for: one renews as much as three.
+                    self._due = max(self._due, monotonic())
+                    self._watch_until(self._due, watch)
+                else:
+                    self._watch_until(monotonic() + _AGAIN, watch)
+            self._leave(client)
 
     def _beat(self, client: Any) -> bool:
-        interval = self._settings.beat_interval
-        self._bury_the_gone()
+        self.lag = max(monotonic() - self._due, 0.0)
+        in_hand = self._held.snapshot_older_than(self._settings.beat_interval)
         try:
-            done = self._beater.beat(client, self._held.snapshot_older_than(interval), self.lag)
-            self._publish(client, len(done.jobs))
+            done = self._beater.beat(client, in_hand, self.lag, [self._about_me()])
         except (RedisError, OSError) as exc:
-            logger.warning("heartbeat: %s: %s; trying again", type(exc).__name__, exc)
+            self._failures += 1
+            self._complain("heartbeat: %s: %s; trying again until it is there", type(exc).__name__, exc)
             return False
-        for job_id in done.lost:
-            logger.warning("heartbeat: job %s lost its lease to another attempt", job_id)
+        self._report(done)
         self.beats += 1
+        self.completed.set()
         return True
 
-    def _wait_until(self, due: float, watch: PidWatch) -> None:
-        while not self._stop.is_set() and (left := due - monotonic()) > 0:
-            watch.follow(pid for _, _, pid in self._block.lives())
-            for pid in watch.wait(min(left, 0.5)):
-                self._bury(pid)
+    def _report(self, done: Beat) -> None:
+        if self._failures:
+            logger.warning(
+                "heartbeat: it is back after %d failed tries, %.1f s late", self._failures, self.lag
+            )
+            self._failures, self._complained = 0, float("-inf")
+        for job in done.lost:
+            logger.warning("job %s: attempt %d lost its lease; it is told to stop", job.job_id, job.attempt)
+        for job, problem in done.errors:
+            self._complain("job %s: Redis refused a part of its heartbeat: %s", job.job_id, problem)
 
-    def _bury_the_gone(self) -> None:
-        """Bury processes that died before they could be watched: a beat must not renew for the dead."""
-        for pid in {job.pid for job in self._beater.jobs()}:
-            if usage(pid) is None:
-                self._bury(pid)
+    def _complain(self, text: str, *args: object) -> None:
+        if monotonic() - self._complained >= _COMPLAIN_EVERY:
+            self._complained = monotonic()
+            logger.error(text, *args)
 
-    def _bury(self, dead: int) -> None:
-        for index, life, pid in list(self._block.lives()):
-            if pid != dead:
+    def _watch_until(self, due: float, watch: PidWatch) -> None:
+        while not self._stop.is_set():
+            self._bury(watch.follow(self._pids()))
+            if (left := due - monotonic()) <= 0:
+                return
+            self._bury(watch.wait(left))
+
+    def _pids(self) -> Iterable[int]:
+        return (pid for _, _, pid in self._block.lives())
+
+    def _bury(self, dead: Iterable[int]) -> None:
+        gone = set(dead)
+        for index, life, pid in list(self._block.lives()) if gone else ():
+            if pid not in gone:
                 continue
             self._block.read(index)
             job = self._block.last(index)
             self._block.bury(index, life)
             if job is not None and job.life == life:
-                logger.warning("heartbeat: process %d died while it ran job %s", pid, job.job_id)
                 self._on_death(job)
 
-    def _publish(self, client: Any, running: int) -> None:
-        key, node = self._keys.worker(self._node.owner), self._node
-        seconds, micros = client.time()
-        fields = {"name": node.name, "pid": node.pid, "running": running}
-        fields |= {"beat_lag_ms": round(self.lag * 1000), **self._about}
-        pipe = client.pipeline(transaction=False)
-        pipe.hset(key, mapping=fields)
-        pipe.pexpire(key, round(self._settings.alive_for * 1000))
-        pipe.zadd(self._keys.workers(), {node.owner: seconds * 1_000_000 + micros})
-        oldest = seconds * 1_000_000 - round(3600 * 1e6)
-        pipe.zremrangebyscore(self._keys.workers(), "-inf", oldest)
-        pipe.execute()
+    def _about_me(self) -> Call:
+        node, settings = self._node, self._settings
+        running = sum(1 for _ in self._block.active())
+        args = [node.owner, round(settings.alive_for * 1e3), round(_REMEMBERED * 1e6)]
+        args += ["name", node.name, "pid", node.pid, "running", running]
+        args += ["beat_lag_ms", round(self.lag * 1e3), *self._about]
+        return WORKER.with_([self._keys.worker(node.owner), self._keys.workers()], args)
+
+    def _leave(self, client: Any) -> None:
+        try:
+            keys = [self._keys.worker(self._node.owner), self._keys.workers()]
+            run_all(client, [LEAVE.with_(keys, [self._node.owner])])
+        except (RedisError, OSError) as exc:
+            logger.info(
+                "heartbeat: could not sign off (%s); readers see it when %g s are over",
+                exc,
+                self._settings.alive_for,
+            )

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import atexit
-import logging
-from contextlib import suppress
+import os
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from celery import signals
 
-from denyut.tasks.slots import SlotBlock, use_block
+from denyut.errors import ConfigurationError
+from denyut.tasks.slots import SlotBlock, current_block, use_block
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
-    from denyut.tasks.slots import SlotState
+    from denyut.signals.handover import Handover
+    from denyut.signals.heartbeat import Heartbeat
+    from denyut.signals.pidwatch import Wake
+    from denyut.tasks.recovery import Recovery
 
 __all__ = ["WorkerLife", "connect_signals"]
-
-logger = logging.getLogger(__name__)
 
 
 def connect_signals(pulse: Denyut) -> None:
     """Connect a worker of this app to its heartbeat. Nothing runs before the worker starts."""
     life = WorkerLife(pulse)
-    uid = f"denyut-{id(pulse)}"
-    signals.worker_init.connect(life.on_init, weak=False, dispatch_uid=f"{uid}-init")
-    signals.worker_ready.connect(life.on_ready, weak=False, dispatch_uid=f"{uid}-ready")
-    signals.worker_shutdown.connect(life.on_shutdown, weak=False, dispatch_uid=f"{uid}-shutdown")
+    for signal, handler in (
+        (signals.worker_init, life.on_init),
+        (signals.worker_ready, life.on_ready),
+        (signals.worker_process_init, life.on_process_init),
+        (signals.worker_shutdown, life.on_shutdown),
+    ):
+        signal.connect(handler, weak=False, dispatch_uid=f"denyut-{id(pulse)}-{handler.__name__}")
 
 
 class WorkerLife:
@@ -34,39 +39,62 @@ class WorkerLife:
 
     def __init__(self, pulse: Denyut) -> None:
         self.pulse = pulse
-        self.heartbeat: Any = None
-        self.recovery: Any = None
+        self.heartbeat: Heartbeat | None = None
+        self.recovery: Recovery | None = None
+        self.handover: Handover | None = None
         self._worker: Any = None
+        self._wake: Wake | None = None
+        self._pid = 0
 
     def on_init(self, sender: Any = None, **_: Any) -> None:
         """Before the first fork: make the slots and this worker's identity, which children inherit."""
         if getattr(sender, "app", None) is not self.pulse.app:
             return
+        from denyut.signals.pidwatch import Wake
         from denyut.tasks.node import new_node
 
-        self.pulse.settings  # noqa: B018 - a bad setting must stop the worker here, with its own message
-        self._worker = sender
+        try:
+            self.pulse.settings  # noqa: B018 - a bad setting must stop the worker here, with its own message
+            _refuse_spawn(sender)
+            use_block(SlotBlock.create())
+            self._wake = Wake()
+        except (ConfigurationError, OSError) as exc:
+            # Celery logs and forgets what a signal handler raises; without a heartbeat every long job
+            # would be taken for dead.
+            raise SystemExit(f"denyut: this worker cannot start: {exc}") from exc
         new_node(str(sender.hostname))
-        use_block(SlotBlock.create())
+        self._worker, self._pid = sender, os.getpid()
+
+    def on_process_init(self, **_: Any) -> None:
+        """A pool process has started: it takes its slot, so that its death is noticed from now on."""
+        block = current_block()
+        if self._worker is None or self._pid == os.getpid() or block is None or self._wake is None:
+            return
+        from billiard import current_process
+
+        from denyut.signals.orphan import die_with
+
+        die_with(self._pid)
+        self.heartbeat = self.recovery = self.handover = None  # their threads are the parent's
+        block.slot(getattr(current_process(), "index", 0) or 0).enter()
+        self._wake.set()
 
     def on_ready(self, sender: Any = None, **_: Any) -> None:
         """The worker consumes: start heartbeat and recovery."""
-        if self._worker is None or getattr(sender, "app", None) is not self.pulse.app:
+        block = current_block()
+        if self._worker is None or getattr(sender, "app", None) is not self.pulse.app or self.heartbeat:
             return
+        assert block is not None
+        assert self._wake is not None
+        from denyut.signals.handover import Handover
         from denyut.signals.heartbeat import Heartbeat
         from denyut.tasks.held import held
         from denyut.tasks.node import current_node
         from denyut.tasks.recovery import Recovery
-        from denyut.tasks.slots import current_block
 
-        block = current_block()
-        assert block is not None
         pulse = self.pulse
         self.recovery = Recovery(pulse)
-        about = {
-            "pool": str(getattr(self._worker.pool_cls, "__module__", "")).rpartition(".")[2],
-            "concurrency": str(self._worker.concurrency),
-        }
+        self.handover = Handover(self.recovery.child_died, self._nudge_pool)
         self.heartbeat = Heartbeat(
             pulse.settings,
             pulse.keys,
@@ -74,30 +102,37 @@ class WorkerLife:
             block,
             node=current_node(),
             held=held(),
-            on_death=self._on_death,
-            about=about,
+            wake=self._wake,
+            on_death=self.handover.give,
+            about=self._about(),
         )
-        self.heartbeat.start()
-        self.recovery.start()
+        for part in (self.handover, self.heartbeat, self.recovery):
+            part.start()
         atexit.register(self.stop)
 
-    def on_shutdown(self, **_: Any) -> None:
-        """All jobs of this worker have ended: stop."""
-        self.stop()
+    def on_shutdown(self, sender: Any = None, **_: Any) -> None:
+        """The worker says that it is down. If it is not quite, leases are kept until the process ends."""
+        block = current_block()
+        if sender is self._worker and block is not None and not any(block.active()):
+            self.stop()
 
     def stop(self) -> None:
-        """Stop heartbeat and recovery. The heartbeat stops last: leases are kept until the very end."""
-        if self.recovery is not None:
-            self.recovery.stop()
-        if self.heartbeat is not None:
-            self.heartbeat.stop()
-        self.recovery = self.heartbeat = None
+        """Stop everything. The heartbeat stops last: leases are kept until the very end."""
+        if self._pid != os.getpid():
+            return
+        for part in (self.recovery, self.handover, self.heartbeat):
+            if part is not None:
+                part.stop()
+        self.recovery = self.handover = self.heartbeat = None
+        atexit.unregister(self.stop)
 
-    def _on_death(self, job: SlotState) -> None:
-        recovery = self.recovery
-        if recovery is not None:
-            recovery.child_died(job)
-        self._nudge_pool()
+    def _about(self) -> dict[str, str]:
+        module = str(getattr(self._worker.pool_cls, "__module__", ""))
+        return {
+            "hostname": gethostname(),
+            "pool": module.rpartition(".")[2],
+            "concurrency": str(self._worker.concurrency),
+        }
 
     def _nudge_pool(self) -> None:
         """Let Celery replace the dead process now; by itself it may take five seconds."""
@@ -108,5 +143,12 @@ class WorkerLife:
         maintain = getattr(getattr(pool, "_pool", None), "maintain_pool", None)
         # Calling into the hub from another thread is safe from kombu 5.7 on.
         if hub is not None and maintain is not None and tuple(VERSION[:2]) >= (5, 7):
-            with suppress(AttributeError):
-                hub.call_soon(maintain)
+            hub.call_soon(maintain)
+
+
+def _refuse_spawn(worker: Any) -> None:
+    if getattr(worker, "pool_start_method", "fork") == "spawn" and "prefork" in str(worker.pool_cls):
+        raise ConfigurationError(
+            "worker_pool_start_method='spawn': pool processes that are not forked do not share the memory "
+            "that the heartbeat reads; use 'fork'"
+        )

@@ -4,64 +4,100 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from selectors import EVENT_READ, DefaultSelector
+from selectors import EVENT_READ, PollSelector
+from time import monotonic
 from typing import TYPE_CHECKING
+
+from denyut.signals.procfs import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PidWatch"]
+__all__ = ["PidWatch", "Wake"]
+
+#: How often processes are looked at that cannot be watched (s).
+_LOOK_EVERY = 0.05
+
+
+class Wake:
+    """Ends a :meth:`PidWatch.wait`, from any thread, and from any process forked since it was made."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def set(self) -> None:
+        """End the wait that is on, or the next one."""
+        with suppress(BlockingIOError):  # nobody has read for 2 ** 64 calls: it is set
+            os.eventfd_write(self.fd, 1)
+
+    def clear(self) -> None:
+        """Take back what was set."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
 
 
 class PidWatch:
-    """Watches the processes that run jobs; used by one thread.
+    """Watches the pool processes; used by one thread.
 
-    A process that cannot be watched (no pidfd_open in this kernel or sandbox) is still found by its
-    lapsed lease.
+    Where pidfd_open is missing (an old kernel, a sandbox, no descriptor left), a process is looked at
+    in /proc every 50 ms instead. The selector keeps nothing in the kernel: forked children share
+    their parent's epoll, and must not be able to disturb it.
+
+    Args:
+        wake: ends a wait; stays open after :meth:`close`.
     """
 
-    def __init__(self) -> None:
-        self._selector = DefaultSelector()
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+        self._selector = PollSelector()
+        self._selector.register(wake.fd, EVENT_READ, None)
         self._fds: dict[int, int] = {}  # pid -> pidfd
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._wake_read, EVENT_READ, None)
+        self._looked_at: set[int] = set()  # pids without a pidfd
 
-    def follow(self, pids: Iterable[int]) -> None:
-        """Watch exactly ``pids`` from now on."""
+    def follow(self, pids: Iterable[int]) -> list[int]:
+        """Watch exactly ``pids`` from now on. Returns those that have ended already."""
         wanted = set(pids)
         for pid in self._fds.keys() - wanted:
             self._drop(pid)
-        for pid in wanted - self._fds.keys():
-            # Gone already: its fd cannot be had, and its lease lapses.
-            with suppress(OSError, AttributeError):
-                fd = os.pidfd_open(pid)
-                self._fds[pid] = fd
-                self._selector.register(fd, EVENT_READ, pid)
+        self._looked_at &= wanted
+        return [pid for pid in wanted - self._fds.keys() - self._looked_at if not self._add(pid)]
 
     def wait(self, seconds: float) -> list[int]:
-        """Wait until a process dies, :meth:`wake` is called, or ``seconds`` are over; return the dead."""
-        dead = []
-        for key, _ in self._selector.select(max(seconds, 0.0)):
-            if key.data is None:
-                with suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
-            else:
-                dead.append(key.data)
-                self._drop(key.data)
-        return dead
-
-    def wake(self) -> None:
-        """End a :meth:`wait` of another thread."""
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"x")
+        """Wait until a process ends, the wake is set, or ``seconds`` are over; return those that ended."""
+        deadline = monotonic() + seconds
+        while True:
+            left = max(deadline - monotonic(), 0.0)
+            ready = self._selector.select(min(left, _LOOK_EVERY) if self._looked_at else left)
+            ended = [key.data for key, _ in ready if key.data is not None]
+            for pid in ended:
+                self._drop(pid)
+            gone = [pid for pid in self._looked_at if has_ended(pid)]
+            self._looked_at.difference_update(gone)
+            if ready or gone or monotonic() >= deadline:
+                self._wake.clear()
+                return ended + gone
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Watch nothing any more."""
         for pid in list(self._fds):
             self._drop(pid)
         self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+
+    def _add(self, pid: int) -> bool:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return False
+        except (OSError, AttributeError):
+            self._looked_at.add(pid)
+            return True
+        self._fds[pid] = fd
+        self._selector.register(fd, EVENT_READ, pid)
+        return True
 
     def _drop(self, pid: int) -> None:
         fd = self._fds.pop(pid)

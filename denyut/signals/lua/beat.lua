@@ -1,63 +1,100 @@
--- One beat for up to 500 jobs of one partition: renew leases, write telemetry, report what is lost.
--- KEYS: 1 leases, 2 held, then five for each job: record, lease, alive, telemetry, events
--- ARGV: 1 lease ttl (us), 2 alive ttl (ms), 3 retention (ms), 4 number of jobs, then for each job the
---       14 of denyut/signals/beat.py (_arguments); then the ids of the messages in hand
--- Returns: {ids whose lease is lost, ids that are to be cancelled}
+-- One beat for up to 500 jobs of one partition: renew leases, write telemetry, say what is lost.
+-- KEYS: 1 leases, 2 held; then of each job: record, lease, alive, telemetry, events;
+--       then of each message in hand: record
+-- ARGV: 1 lease ttl (us), 2 alive ttl (ms), 3 time to keep telemetry and events (ms), 4 most events,
+--       5 version of this beat, 6 how late it is (ms), 7 number of jobs; then of each job: id, owner,
+--       fence, attempt, progress_seq, done, total, progress, unit, stage_seq, stage, rss_mb,
+--       rss_peak_mb, cpu_s; then the ids of the messages in hand
+-- Returns: {places of jobs whose lease is lost, places of jobs to be cancelled, {place, error, ...}},
+--       places counted from 0 in the order of the arguments
 -- Complexity: O(jobs * log n), n of the partition. Sent twice, it changes nothing more.
 -- @include time
-local ttl, alive_ms, keep_ms, jobs = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
-local PER_JOB, PER_KEYS = 14, 5
-local now = now_us()
-local deadline = int(now + ttl)
-local lost, cancelled = {}, {}
+local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local HEAD, PER_JOB, PER_KEYS = 7, 14, 5
+local ENDS = {COMPLETED = true, FAILED = true, CANCELLED = true, EXPIRED = true, IGNORED = true,
+  REJECTED = true, DEAD = true}
+local leases, held, now = KEYS[1], KEYS[2], now_us()
+local ttl_ms, deadline = int(ttl / 1000), int(now + ttl)
+local lost, cancelled, errors = {}, {}, {}
 
--- The lease is ours if it says so, or if it is gone and the record still names this very fence: then
--- it lapsed, or Redis lost it, and nobody has taken over.
-local function renew(record, lease, owner, fence)
-  local holder = redis.call('GET', lease)
-  if holder then return holder == owner .. '#' .. fence end
-  local r = redis.call('HMGET', record, 'fence', 'settled', 'owner')
-  return r[1] == fence and r[2] ~= '1' and r[3] == owner
+-- LAPSED: the lease is gone, but the record still names this very fence and what it does is not over.
+-- Redis lost the key, or it lapsed and nobody has taken over: it may be taken again.
+-- OVER: the attempt has ended by itself, its process has not told yet. Nothing is lost.
+local function standing(holder, mine, fence, state, recorded, settled, crashed, started)
+  if holder == mine then return 'OURS' end
+  if holder or not state or recorded ~= fence then return 'LOST' end
+  if state == 'RUNNING' or (ENDS[state] and settled == '0') then return 'LAPSED' end
+  if state == 'QUEUED' and tonumber(crashed or 0) >= tonumber(started or 0) then return 'LOST' end
+  return 'OVER'
 end
 
-local function write_telemetry(telemetry, fence, version, a)
-  local old = redis.call('HMGET', telemetry, 'fence', 'version', 'progress_seq', 'stage_seq', 'cpu_s',
-    'last_progress', 'last_active', 'rss_peak_mb')
+local function numeric(text)
+  return tonumber(text) or 0
+end
+
+-- Returns whether the stage has changed, or nil if a newer beat or attempt has written already.
+local function write_telemetry(key, a)
+  local fence, stage = a[3], a[11]
+  local old = redis.call('HMGET', key, 'fence', 'version', 'progress_seq', 'stage_seq', 'stage', 'cpu_s')
+  local known = numeric(old[1])
+  if known > tonumber(fence) or (known == tonumber(fence) and numeric(old[2]) >= version) then return nil end
   local same = old[1] == fence
-  if old[1] and (tonumber(old[1]) > tonumber(fence) or (same and tonumber(old[2]) >= version)) then return end
-  local moved = not same or old[3] ~= a[4] or old[4] ~= a[9]
-  local busy = moved or (tonumber(a[11] ~= '' and a[11] or 0) - tonumber(old[5] ~= '' and old[5] or 0)) >= 0.01
-  local peak = math.max(tonumber(a[10] ~= '' and a[10] or 0), same and tonumber(old[8] or 0) or 0)
-  redis.call('HSET', telemetry, 'status', 'RUNNING', 'fence', fence, 'attempt', a[3], 'version', version,
-    'progress_seq', a[4], 'done', a[5], 'total', a[6], 'progress', a[7], 'unit', a[8], 'stage_seq', a[9],
-    'stage', a[14], 'rss_mb', a[10], 'rss_peak_mb', string.format('%.1f', peak), 'cpu_s', a[11],
-    'beat_lag_ms', a[12], 'last_heartbeat', int(now),
-    'last_progress', moved and int(now) or old[6], 'last_active', busy and int(now) or old[7])
-  return same and old[4] ~= a[9] or not same and a[14] ~= ''
+  if old[1] and not same then redis.call('DEL', key) end
+  local fields = {'status', 'RUNNING', 'fence', fence, 'attempt', a[4], 'version', int(version),
+    'progress_seq', a[5], 'done', a[6], 'total', a[7], 'progress', a[8], 'unit', a[9], 'stage_seq', a[10],
+    'stage', stage, 'rss_mb', a[12], 'rss_peak_mb', a[13], 'cpu_s', a[14], 'beat_lag_ms', lag,
+    'last_heartbeat', int(now)}
+  local told = a[5] ~= '0' or a[10] ~= '0'
+  if same then told = old[3] ~= a[5] or old[4] ~= a[10] end
+  if told then
+    fields[#fields + 1] = 'last_progress'
+    fields[#fields + 1] = int(now)
+  end
+  if told or not same or numeric(a[14]) > numeric(old[6]) then
+    fields[#fields + 1] = 'last_active'
+    fields[#fields + 1] = int(now)
+  end
+  redis.call('HSET', key, unpack(fields))
+  return stage ~= '' and not (same and old[5] == stage)
+end
+
+local function beat(i)
+  local record, lease, alive, telemetry, events = unpack(KEYS, 3 + i * PER_KEYS, 7 + i * PER_KEYS)
+  local a = {unpack(ARGV, HEAD + 1 + i * PER_JOB, HEAD + (i + 1) * PER_JOB)}
+  local id, fence = a[1], a[3]
+  local mine = a[2] .. '#' .. fence
+  local r = redis.call('HMGET', record, 'state', 'fence', 'settled', 'crashed_at', 'started_at', 'cancel')
+  local what = standing(redis.call('GET', lease), mine, fence, unpack(r, 1, 5))
+  if what == 'OVER' then return end
+  if what == 'LOST' then
+    lost[#lost + 1] = i
+    return
+  end
+  if r[6] then cancelled[#cancelled + 1] = i end
+  -- First what a full server still accepts, so that no lease is lost to a lack of memory.
+  if what == 'OURS' then redis.call('PEXPIRE', lease, ttl_ms) else redis.call('SET', lease, mine, 'PX', ttl_ms) end
+  if redis.call('PEXPIRE', alive, alive_ms) == 0 then redis.call('SET', alive, fence, 'PX', alive_ms) end
+  redis.call('ZADD', leases, deadline, id)
+  if r[1] ~= 'RUNNING' then return end
+  if write_telemetry(telemetry, a) then
+    redis.call('XADD', events, 'MAXLEN', '~', most_events, '*',
+      'type', 'stage', 'fence', fence, 'attempt', a[4], 'data', a[11])
+  end
+  redis.call('PEXPIRE', telemetry, keep_ms)
+  redis.call('PEXPIRE', events, keep_ms)
 end
 
 for i = 0, jobs - 1 do
-  local k, at = 2 + i * PER_KEYS, 4 + i * PER_JOB
-  local record, lease, alive, telemetry, events = unpack(KEYS, k + 1, k + PER_KEYS)
-  local a = {unpack(ARGV, at + 1, at + PER_JOB)}
-  local id, fence = a[1], a[2]
-  local owner, version = string.match(a[13], '^(.*)/(%d+)$')
-  if renew(record, lease, owner, fence) then
-    redis.call('SET', lease, owner .. '#' .. fence, 'PX', int(ttl / 1000))
-    redis.call('SET', alive, fence, 'PX', alive_ms)
-    redis.call('ZADD', KEYS[1], deadline, id)
-    if write_telemetry(telemetry, fence, tonumber(version), a) then
-      redis.call('XADD', events, 'MAXLEN', '~', 1000, '*',
-        'type', 'stage', 'fence', fence, 'attempt', a[3], 'data', a[14])
-    end
-    redis.call('PEXPIRE', telemetry, keep_ms)
-    redis.call('PEXPIRE', events, keep_ms)
-    if redis.call('HEXISTS', record, 'cancel') == 1 then cancelled[#cancelled + 1] = id end
-  else
-    lost[#lost + 1] = id
+  local ok, problem = pcall(beat, i)  -- one job's broken key must not cost the others their leases
+  if not ok then
+    errors[#errors + 1] = i
+    errors[#errors + 1] = type(problem) == 'table' and problem.err or tostring(problem)
   end
 end
-for i = 5 + jobs * PER_JOB, #ARGV do
-  redis.call('ZADD', KEYS[2], 'GT', deadline, ARGV[i])
+for i = 1, #ARGV - HEAD - jobs * PER_JOB do
+  if redis.call('HGET', KEYS[2 + jobs * PER_KEYS + i], 'state') == 'QUEUED' then
+    redis.call('ZADD', held, 'GT', deadline, ARGV[HEAD + jobs * PER_JOB + i])
+  end
 end
-return {lost, cancelled}
+return {lost, cancelled, errors}
