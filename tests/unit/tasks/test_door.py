@@ -122,16 +122,11 @@ def test_a_given_id_is_one_job(bench, noop):
     assert len(bench.messages()) == 1
 
 
-@pytest.mark.parametrize(
-    "when",
-    [
-        {"countdown": 60},
-        {"eta": datetime.now(UTC) + timedelta(seconds=60)},
-        {"eta": (datetime.now(UTC) + timedelta(seconds=60)).isoformat()},
-    ],
-)
-def test_a_job_for_later_waits_in_the_store_and_not_in_the_broker(bench, noop, when):
-    record = bench.record(noop.apply_async((1,), **when).id)
+@pytest.mark.parametrize("how", ["countdown", "aware eta", "text eta"])
+def test_a_job_for_later_waits_in_the_store_and_not_in_the_broker(bench, noop, how):
+    then = datetime.now(UTC) + timedelta(seconds=60)
+    when = {"countdown": {"countdown": 60}, "aware eta": {"eta": then}, "text eta": {"eta": then.isoformat()}}
+    record = bench.record(noop.apply_async((1,), **when[how]).id)
     assert record.state == State.SCHEDULED
     assert 50 * 10**6 < record.due - record.queued_at <= 60 * 10**6
     assert bench.messages() == []
