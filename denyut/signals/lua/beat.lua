@@ -72,7 +72,7 @@ local function beat(i)
     return
   end
   if r[6] then cancelled[#cancelled + 1] = i end
-  -- First what a full server still accepts, so that no lease is lost to a lack of memory.
+  -- PEXPIRE first: a full server accepts it, and after a script's first write the others too.
   if what == 'OURS' then redis.call('PEXPIRE', lease, ttl_ms) else redis.call('SET', lease, mine, 'PX', ttl_ms) end
   if redis.call('PEXPIRE', alive, alive_ms) == 0 then redis.call('SET', alive, fence, 'PX', alive_ms) end
   redis.call('ZADD', leases, deadline, id)

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from redis import Redis
+from redis.exceptions import OutOfMemoryError
+
+from denyut.scripts import slot_tag
+from denyut.signals.beat import _number
+from denyut.tasks.slots import CANCEL, LOST
+
+FENCE = 1_700_000_000_000_000
+
+
+def ids(jobs) -> list[str]:
+    return sorted(job.job_id for job in jobs)
+
+
+def test_a_beat_renews_the_lease_and_says_that_the_job_lives(stage):
+    stage.run(0, "j", lease_ms=500)
+    done = stage.beat()
+    assert ids(done.jobs) == ["j"]
+    assert (done.lost, done.cancelled, done.errors) == ([], [], [])
+    assert stage.ttl("j") > 5000
+    assert stage.client.get(stage.keys.job("j").alive) == str(FENCE).encode()
+    assert stage.client.pttl(stage.keys.job("j").alive) > 5000
+    seconds, micros = stage.client.time()
+    assert abs(stage.deadline("j") - (seconds * 1e6 + micros + 6e6)) < 1e6
+
+
+def test_a_beat_does_not_touch_a_job_that_runs_elsewhere(stage):
+    stage.claim("j", lease_ms=500)
+    stage.beat()
+    assert 0 < stage.ttl("j") <= 500
+
+
+def test_another_owners_lease_is_refused_and_the_job_is_told(stage):
+    stage.run(0, "j", lease_ms=500)
+    stage.client.set(stage.keys.job("j").lease, f"other#{FENCE + 5}", px=500)
+    stage.set_record("j", fence=FENCE + 5, owner="other")
+    done = stage.beat()
+    assert ids(done.lost) == ["j"]
+    assert stage.ttl("j") <= 500
+    assert stage.block.slot(0).flags == LOST
+    assert stage.telemetry("j") == {}
+    assert stage.deadline("j") is None
+
+
+def test_a_lost_lease_is_news_once(stage):
+    stage.run(0, "j", fence=FENCE)
+    stage.set_record("j", fence=FENCE + 1)
+    stage.client.delete(stage.keys.job("j").lease)
+    assert ids(stage.beat().lost) == ["j"]
+    assert ids(stage.beat().lost) == []
+
+
+def test_the_loser_of_two_attempts_in_one_worker_is_told_and_the_winner_is_renewed(stage):
+    stage.begin(0, "j", fence=FENCE, attempt=1)
+    stage.run(1, "j", fence=FENCE + 1, lease_ms=500)
+    done = stage.beat()
+    assert [job.fence for job in done.lost] == [FENCE]
+    assert (stage.block.slot(0).flags, stage.block.slot(1).flags) == (LOST, 0)
+    assert stage.ttl("j") > 5000
+    assert stage.telemetry("j")["fence"] == str(FENCE + 1)
+
+
+def test_a_lease_that_lapsed_with_nobody_taking_over_is_taken_again(stage):
+    stage.run(0, "j")
+    stage.client.delete(stage.keys.job("j").lease)
+    assert stage.beat().lost == []
+    assert stage.client.get(stage.keys.job("j").lease) == f"test@host|b00t#{FENCE}".encode()
+    assert stage.ttl("j") > 5000
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
+def test_the_lease_is_kept_while_the_continuation_is_sent(stage, state):
+    stage.run(0, "j", lease_ms=500)
+    stage.set_record("j", state=state)
+    stage.beat()
+    assert stage.ttl("j") > 5000
+    stage.client.delete(stage.keys.job("j").lease)
+    assert stage.beat().lost == []
+    assert stage.ttl("j") > 5000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": "COMPLETED", "settled": "1"},
+        {"state": "FAILED", "settled": "1"},
+        {"state": "RETRYING"},
+        {"state": "SCHEDULED"},
+        {"state": "QUEUED"},
+        {"state": "QUEUED", "crashed_at": FENCE - 1},
+    ],
+)
+def test_an_attempt_that_has_ended_by_itself_is_not_lost_and_gets_no_lease_again(stage, fields):
+    stage.run(0, "j")
+    stage.set_record("j", **fields)
+    stage.client.delete(stage.keys.job("j").lease)
+    assert stage.beat().lost == []
+    assert stage.ttl("j") < 0
+    assert stage.deadline("j") is None
+
+
+def test_an_attempt_that_was_taken_for_crashed_is_lost(stage):
+    stage.run(0, "j")
+    stage.set_record("j", state="QUEUED", crashed_at=FENCE + 10)
+    stage.client.delete(stage.keys.job("j").lease)
+    assert ids(stage.beat().lost) == ["j"]
+    assert stage.ttl("j") < 0
+
+
+def test_a_job_without_a_record_and_lease_is_lost(stage):
+    stage.begin(0, "j")
+    assert ids(stage.beat().lost) == ["j"]
+
+
+def test_a_cancelled_job_is_told_once_and_keeps_its_lease(stage):
+    stage.run(0, "j", cancel="1")
+    done = stage.beat()
+    assert ids(done.cancelled) == ["j"]
+    assert stage.block.slot(0).flags == CANCEL
+    assert stage.ttl("j") > 5000
+    assert stage.beat().cancelled == []
+
+
+def test_telemetry_says_what_the_job_said(stage):
+    stage.run(0, "j")
+    slot = stage.block.slot(0)
+    slot.unit("rows")
+    slot.progress(3, 12)
+    slot.stage("LOADING")
+    stage.beat(lag=0.25)
+    seen = stage.telemetry("j")
+    assert (seen["done"], seen["total"], seen["progress"], seen["unit"]) == ("3", "12", "0.25", "rows")
+    assert (seen["status"], seen["stage"], seen["attempt"], seen["fence"]) == (
+        *("RUNNING", "LOADING", "1"),
+        str(FENCE),
+    )
+    assert seen["beat_lag_ms"] == "250"
+    assert float(seen["cpu_s"]) > 0
+    assert 0 < float(seen["rss_mb"]) <= float(seen["rss_peak_mb"])
+    assert seen["last_heartbeat"] == seen["last_progress"] == seen["last_active"]
+
+
+def test_a_job_that_has_told_nothing_has_no_progress(stage):
+    stage.run(0, "j")
+    stage.beat()
+    seen = stage.telemetry("j")
+    assert (seen["done"], seen["total"], seen["progress"], seen["stage"]) == ("", "", "", "")
+    assert "last_progress" not in seen
+    assert seen["last_active"] == seen["last_heartbeat"]
+
+
+def test_progress_without_a_total_has_no_fraction(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).progress(7, None)
+    stage.beat()
+    assert (stage.telemetry("j")["done"], stage.telemetry("j")["progress"]) == ("7", "")
+    stage.block.slot(0).progress(7, 0)
+    stage.beat()
+    assert (stage.telemetry("j")["total"], stage.telemetry("j")["progress"]) == ("0", "")
+
+
+def test_a_silent_idle_job_beats_on_but_does_not_move(stage, fork):
+    pid = fork(lambda: stage.begin(0, "j"))
+    stage.claim("j")
+    while stage.block.read(0) is None:
+        pass
+    stage.beat()
+    first = stage.telemetry("j")
+    stage.beat()
+    stage.beat()
+    later = stage.telemetry("j")
+    assert int(later["last_heartbeat"]) > int(first["last_heartbeat"])
+    assert later["last_active"] == first["last_active"]
+    assert "last_progress" not in later
+    assert int(later["version"]) > int(first["version"])
+    assert stage.block.read(0).pid == pid
+
+
+def test_progress_and_stage_each_move_a_job(stage):
+    stage.run(0, "j")
+    stage.beat()
+    for move in (lambda: stage.block.slot(0).progress(1, 2), lambda: stage.block.slot(0).stage("A")):
+        before = stage.telemetry("j")
+        move()
+        stage.beat()
+        after = stage.telemetry("j")
+        assert after["last_progress"] == after["last_heartbeat"] != before.get("last_progress")
+
+
+def test_cpu_use_alone_is_activity_without_progress(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).progress(1, 2)
+    stage.beat()
+    before = stage.telemetry("j")
+    spent = sum(os.times()[:2]) + 0.05
+    while sum(os.times()[:2]) < spent:
+        pass
+    stage.beat()
+    after = stage.telemetry("j")
+    assert after["last_active"] == after["last_heartbeat"]
+    assert after["last_progress"] == before["last_progress"]
+
+
+def test_a_beat_that_comes_late_and_out_of_order_writes_nothing(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).progress(5, 10)
+    stage.beat()
+    newest = stage.telemetry("j")
+    stage.beater._version -= 100_000
+    old = replace(stage.block.read(0), done=1.0, stage="OLD")
+    call = stage.beater._call(stage.beater._parts([old], [])[0], 0.0)
+    call[0](stage.client, call[1], call[2])
+    assert stage.telemetry("j") == newest
+    assert stage.events("j") == []
+
+
+def test_a_beat_of_an_older_attempt_writes_nothing(stage):
+    stage.run(0, "j", fence=FENCE + 1)
+    stage.beat()
+    newest = stage.telemetry("j")
+    stage.claim("j", fence=FENCE)
+    stage.begin(0, "j", fence=FENCE)
+    stage.beat()
+    assert stage.telemetry("j") == newest
+
+
+def test_a_new_attempt_begins_with_clean_telemetry(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).progress(5, 10)
+    stage.beat()
+    stage.run(0, "j", fence=FENCE + 1)
+    stage.beat()
+    seen = stage.telemetry("j")
+    assert (seen["fence"], seen["done"]) == (str(FENCE + 1), "")
+    assert "last_progress" not in seen
+
+
+def test_a_beat_does_not_say_running_of_a_job_that_has_ended(stage):
+    stage.run(0, "j")
+    stage.beat()
+    stage.set_record("j", state="COMPLETED")
+    stage.client.hset(stage.keys.job("j").telemetry, "status", "COMPLETED")
+    stage.beat()
+    assert stage.telemetry("j")["status"] == "COMPLETED"
+
+
+def test_each_stage_becomes_one_event_however_often_it_beats(stage):
+    stage.run(0, "j")
+    slot = stage.block.slot(0)
+    for name in ("LOADING", "LOADING", "COMPUTING", "LOADING"):
+        slot.stage(name)
+        stage.beat()
+        stage.beat()
+    assert [event["data"] for event in stage.events("j")] == ["LOADING", "COMPUTING", "LOADING"]
+    assert stage.events("j")[0] == {"type": "stage", "fence": str(FENCE), "attempt": "1", "data": "LOADING"}
+
+
+def test_a_job_without_stages_has_no_events(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).progress(1, 2)
+    stage.beat()
+    assert stage.client.exists(stage.keys.job("j").events) == 0
+
+
+def test_the_event_stream_is_capped(make_stage):
+    stage = make_stage(events_maxlen=10)
+    stage.run(0, "j")
+    for number in range(300):
+        stage.block.slot(0).stage(f"S{number}")
+        stage.beat()
+    assert len(stage.events("j")) < 250
+
+
+def test_telemetry_and_events_can_never_become_orphans(make_stage):
+    stage = make_stage(retention=1.0, lease_ttl=5.0)
+    stage.run(0, "j")
+    stage.block.slot(0).stage("A")
+    stage.beat()
+    job = stage.keys.job("j")
+    for key in (job.telemetry, job.events):
+        assert 5000 < stage.client.pttl(key) <= 10_000, "longer than a lease, whatever the retention"
+
+
+def test_the_stage_of_a_hostile_task_arrives_as_it_is(stage):
+    stage.run(0, "j")
+    stage.block.slot(0).stage('a "quoted"\n{7} €')
+    stage.beat()
+    assert stage.telemetry("j")["stage"] == 'a "quoted"\n{7} €'
+
+
+def test_twelve_hundred_jobs_of_one_partition_go_out_in_chunks_of_one_slot(make_stage):
+    stage = make_stage(partitions=1)
+    for number in range(1200):
+        stage.run(number, f"j{number}", lease_ms=60_000)
+    stage.set_record("j700", fence=FENCE + 1)
+    stage.client.delete(stage.keys.job("j700").lease)
+    stage.set_record("j1100", cancel="1")
+    parts = stage.beater._parts(stage.beater.jobs(), [f"h{n}" for n in range(700)])
+    assert [(len(part.jobs), len(part.held)) for part in parts] == [(500, 500), (500, 200), (200, 0)]
+    done = stage.beat()
+    assert (len(done.jobs), ids(done.lost), ids(done.cancelled)) == (1200, ["j700"], ["j1100"])
+    assert stage.client.zcard(stage.keys.partition(0).leases) == 1199
+
+
+def test_all_keys_of_a_call_share_one_hash_tag(stage):
+    for number in range(40):
+        stage.begin(number, f"j{number}")
+    parts = stage.beater._parts(stage.beater.jobs(), [f"h{n}" for n in range(40)])
+    assert sum(len(part.jobs) for part in parts) == 40
+    for part in parts:
+        _, names, _ = stage.beater._call(part, 0.0)
+        assert slot_tag(names) == str(part.partition)
+
+
+def test_messages_in_hand_keep_their_place_only_while_they_are_queued(stage):
+    for job_id, state in (("q", "QUEUED"), ("r", "RUNNING"), ("d", "COMPLETED")):
+        stage.set_record(job_id, state=state)
+    stage.run(0, "mine")
+    stage.beat(held=["q", "r", "d", "unknown", "mine"])
+    assert stage.deadline("q", "held") > 0
+    for job_id in ("r", "d", "unknown", "mine"):
+        assert stage.deadline(job_id, "held") is None
+
+
+def test_a_holders_deadline_is_never_taken_back(stage):
+    stage.set_record("q", state="QUEUED")
+    part = stage.keys.partition(stage.keys.partition_of("q"))
+    stage.client.zadd(part.held, {"q": 9e15})
+    stage.beat(held=["q"])
+    assert stage.deadline("q", "held") == 9e15
+
+
+def test_one_jobs_broken_key_costs_no_other_job_its_lease(make_stage):
+    stage = make_stage(partitions=1)
+    for number in range(5):
+        stage.run(number, f"j{number}", lease_ms=500)
+    stage.client.set(stage.keys.job("j2").telemetry, "not a hash")
+    done = stage.beat()
+    assert [(job.job_id, "WRONGTYPE" in why) for job, why in done.errors] == [("j2", True)]
+    assert all(stage.ttl(f"j{number}") > 5000 for number in range(5))
+
+
+def test_a_full_server_still_renews_leases(make_stage, valkey):
+    stage = make_stage()
+    stage.run(0, "j")
+    stage.run(1, "lapsed")
+    stage.beat()
+    stage.client.pexpire(stage.keys.job("j").lease, 2000)
+    stage.client.delete(stage.keys.job("lapsed").lease)
+    stage.block.slot(0).stage("x")
+    valkey.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(OutOfMemoryError):
+            stage.client.set("more", "memory")
+        done = stage.beat()
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert stage.ttl("j") > 5000
+    assert stage.telemetry("j")["stage"] == "x"
+    assert [(job.job_id, "OOM" in why) for job, why in done.errors] == [("lapsed", True)]
+
+
+def test_a_slot_that_cannot_be_read_now_is_renewed_as_it_was_last(stage):
+    stage.run(0, "j", lease_ms=500)
+    stage.beater.jobs()
+    stage.block.slot(0)._words[2] += 1
+    assert ids(stage.beat().jobs) == ["j"]
+    assert stage.ttl("j") > 5000
+
+
+def test_a_beat_is_one_round_trip(stage, monkeypatch):
+    for number in range(50):
+        stage.run(number, f"j{number}")
+    stage.beat(held=["a", "b"])
+    sent = []
+    real = Redis.pipeline
+    monkeypatch.setattr(Redis, "pipeline", lambda *a, **k: sent.append(1) or real(*a, **k))
+    monkeypatch.setattr(Redis, "execute_command", lambda *_, **__: pytest.fail("a trip of its own"))
+    stage.beat(held=["a", "b"])
+    assert sent == [1]
+
+
+def test_numbers_are_written_exactly():
+    assert [_number(x) for x in (0.0, 3.0, 0.1, 1e300, 2.0**53, -1.5)] == [
+        *("0", "3", "0.1", str(int(1e300)), str(2**53), "-1.5")
+    ]
+    assert [_number(x) for x in (None, float("inf"), float("-inf"))] == ["", "", ""]
+
+
+def test_the_beat_imports_neither_celery_nor_sqlalchemy():
+    code = "import sys, denyut.signals.heartbeat; print({'celery', 'sqlalchemy'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
