@@ -92,9 +92,14 @@ class Supervisor:
         os.replace(temporary, self.state)  # noqa: PTH105 - as above
 
     def watch(self) -> None:
-        """Return when the starter or the server has ended."""
+        """Return when the starter or the server has ended. SIGTERM raises SystemExit here."""
         assert self.server is not None
+        # A signal that comes just before poll() would be noticed only after it: the pipe wakes it.
+        wakeup, signalled = os.pipe()
+        os.set_blocking(signalled, False)
+        signal.set_wakeup_fd(signalled)
         poll = select.poll()
+        poll.register(wakeup, select.POLLIN)
         poll.register(self.starter, select.POLLIN)
         poll.register(os.pidfd_open(self.server.pid), select.POLLIN)
         poll.poll()

@@ -35,7 +35,9 @@ def project(tmp_path, monkeypatch):
     if not folder.is_dir():
         return
     with suppress(FileNotFoundError, ProcessLookupError):  # it may be going down by itself just now
-        os.kill(json.loads((folder / "server.json").read_text())["supervisor"], signal.SIGTERM)
+        supervisor = json.loads((folder / "server.json").read_text())["supervisor"]
+        if "embedded_supervisor" in getattr(process(supervisor), "command", ""):
+            os.kill(supervisor, signal.SIGTERM)
     wait_until(lambda: not Folder(folder).is_in_use(), what="the embedded server to be gone")
 
 
