@@ -10,7 +10,8 @@ Left at Celery's default on purpose:
 - ``task_acks_late`` and ``task_reject_on_worker_lost`` are off: a lost job is published again from its
   record, within seconds; a late-acked message would add copies after the visibility timeout, and a
   rejected one a loop without a budget.
-- ``visibility_timeout`` stays an hour: heartbeats renew the messages that a worker holds.
+- ``visibility_timeout`` stays an hour: it decides nothing. A lost job is back long before it, and the
+  copy of a running one steps aside.
 - ``task_track_started`` is off: the record says RUNNING, one write a job less.
 - ``worker_cancel_long_running_tasks_on_connection_loss`` is off: a lost broker connection is no lost
   lease; who lost the lease is told so by the fence.

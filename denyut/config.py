@@ -67,7 +67,6 @@ class Settings:
     )
     recovery_interval: float = _number(0.5, 0.05, 60.0, "Time between two looks for lost jobs.", unit="s")
     recovery_rate: int = _number(100, 1, 100_000, "Most jobs one worker recovers per second.")
-    events_maxlen: int = _number(1000, 10, 1_000_000, "Entries kept in a job's event stream.")
     median_shards: int = _number(16, 1, 1024, "Number of median queues; fixed once streams exist.")
     median_batch: int = _number(1000, 1, 5000, "Most events in one median message.")
     median_queue: str = _text("median", "Median queues are named <this>.<shard>.", kind="prefix")

@@ -16,6 +16,17 @@ local function event(kind, fence, attempt, data, first)
   end
 end
 
+-- How far a queue has got: the youngest job, by the time it was queued, that was claimed from it. An
+-- older job that is still queued was passed over, so its message is nowhere.
+local function note_passed(id, queue)
+  local since = redis.call('ZSCORE', queued, id)
+  if not since or redis.call('HEXISTS', record, 'copies') == 1 then return end
+  local field = 'passed_us:' .. queue
+  if tonumber(since) > tonumber(redis.call('HGET', counters, field) or 0) then
+    redis.call('HSET', counters, field, int(tonumber(since)))
+  end
+end
+
 local function unindex(id)
   redis.call('ZREM', leases, id)
   redis.call('ZREM', schedule, id)
@@ -55,6 +66,7 @@ local function close(id, state, now, retention_us)
   unindex(id)
   redis.call('ZADD', done, int(now), id)
   redis.call('HSET', record, 'settled', '1')
+  if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
   redis.call('PEXPIRE', record, ms)
   redis.call('PEXPIRE', telemetry, ms)
   redis.call('PEXPIRE', events, ms)

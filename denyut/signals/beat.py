@@ -27,6 +27,9 @@ BEAT = Script("denyut.signals", "beat")
 #: Most jobs in one call, so that a beat of many does not hold Redis up (some ms each).
 CHUNK = 500
 
+#: Entries kept of a job's event stream, about; as in denyut/lua/job.lua.
+EVENTS_MOST = 1000
+
 
 @dataclass(slots=True)
 class Beat:
@@ -128,7 +131,7 @@ class Beater:
         # Longer than a lease: telemetry must not vanish between two beats, however short retention is.
         keep = max(settings.retention, 2 * settings.lease_ttl)
         args: list[Any] = [round(settings.lease_ttl * 1e6), round(settings.alive_for * 1e3)]
-        args += [round(keep * 1e3), settings.events_maxlen, self._version, round(lag * 1e3), len(part.jobs)]
+        args += [round(keep * 1e3), EVENTS_MOST, self._version, round(lag * 1e3), len(part.jobs)]
         names = [indexes.leases, indexes.held]
         for job in part.jobs:
             keys = self._keys.job(job.job_id)

@@ -47,7 +47,7 @@ def recover(
     """
     settings, client = pulse.settings, pulse.store.client
     args = [job_id, why, owner, pid, generation, settings.max_crashes]
-    args += [us(_PUBLISH_WITHIN), us(settings.lease_ttl)]
+    args += [us(_PUBLISH_WITHIN), us(settings.lease_ttl), us(settings.queued_timeout)]
     reply: list[Any] = RECOVER(client, pulse.keys.script(job_id), args)
     what: Moved = reply[0].decode()
     if what == "DEAD":

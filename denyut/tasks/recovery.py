@@ -2,7 +2,8 @@
 
 A thread of every worker's main process. Any number may run: each step is one atomic script per job.
 It finds attempts whose lease has lapsed (their worker is gone), jobs that are due, jobs whose
-prefetching worker is gone, and jobs queued for long whose queue is empty (their message is lost).
+prefetching worker is gone, and jobs queued for long whose queue is empty or has gone on to much
+younger jobs (their message is lost; a copy of one that is not does no harm).
 It has the message, so it needs neither the broker's redelivery nor the task's code.
 
 It does not judge by age: a job whose lease is renewed is never touched.
@@ -124,5 +125,14 @@ class Recovery:
         return list(found.items())
 
     def _message_is_nowhere(self, client: Any, job_id: str) -> bool:
-        queue = client.hget(self.pulse.keys.job(job_id).record, "queue")
-        return queue is None or queue_depth(self.pulse.app, queue.decode()) == 0
+        """Whether the queue of a job that was queued for long is empty, or has passed it over."""
+        keys = self.pulse.keys
+        partition = keys.partition(keys.partition_of(job_id))
+        queue = client.hget(keys.job(job_id).record, "queue")
+        since = client.zscore(partition.queued, job_id)
+        if queue is None or since is None:
+            return False
+        passed = client.hget(partition.counters, f"passed_us:{queue.decode()}")
+        if passed is not None and int(passed) > since + us(self.pulse.settings.queued_timeout):
+            return True
+        return queue_depth(self.pulse.app, queue.decode()) == 0

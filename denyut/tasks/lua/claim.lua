@@ -101,6 +101,7 @@ if job.state == 'RUNNING' then
     return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest}
   end
 end
+note_passed(id, ARGV[13])
 grant()
 job.attempt = job.attempt + 1
 redis.call('HSET', record, 'state', 'RUNNING', 'attempt', job.attempt, 'started_at', int(now), 'settled', '0')

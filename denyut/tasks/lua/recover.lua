@@ -2,7 +2,7 @@
 -- KEYS: the thirteen of job.lua
 -- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead),
 --       3 owner and 4 pid of the dead process, 5 generation of the message that it had (0: any, -1:
---       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us)
+--       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us)
 -- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
 --   | {'NOTHING', state}
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
@@ -72,7 +72,12 @@ if state == 'QUEUED' then
     return nothing()
   end
   count('republished', r[9])
-  return publish('lost')
+  local reply = publish('lost')
+  if why == 'lost' then  -- a copy may be on its way after all: look again after twice the time
+    local copies = redis.call('HINCRBY', record, 'copies', 1)
+    redis.call('ZADD', queued, int(now + tonumber(ARGV[9]) * (2 ^ math.min(copies, 20) - 1)), id)
+  end
+  return reply
 end
 
 if state == 'SCHEDULED' or state == 'RETRYING' then

@@ -100,3 +100,23 @@ def test_one_broken_job_does_not_end_the_recovery_of_the_others(bench):
     wait_until(lambda: bench.record(fine).state == State.QUEUED, what="the other job is recovered")
     recovery.stop()
     assert fine in [m.headers["id"] for m in bench.messages()]
+
+
+def test_a_job_that_its_queue_has_passed_over_is_published_again_and_then_looked_at_less_and_less(make_bench):
+    bench = make_bench(denyut_queued_timeout=1.0, denyut_partitions=1)
+    task = noop_task(bench)
+    lost = task.delay("lost")
+    bench.messages()  # the broker lost it
+    part = bench.pulse.keys.partition(0)
+    client = bench.pulse.store.client
+    client.zincrby(part.queued, -5_000_000, lost.id)
+    task.delay("younger")
+    bench.drain()
+    task.delay("keeps the queue from being empty")
+    recovery = Recovery(bench.pulse)
+    recovery._last_long_look -= 100
+    assert recovery.step() == 1
+    assert lost.id in [m.headers["id"] for m in bench.messages()]
+    seconds, micros = client.time()
+    ahead = client.zscore(part.queued, lost.id) - (seconds * 10**6 + micros)
+    assert 0 < ahead <= 10**6
