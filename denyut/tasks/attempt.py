@@ -18,6 +18,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from celery.exceptions import Ignore, Reject, Retry
 from celery.utils.serialization import get_pickleable_exception
+from redis.exceptions import RedisError
 
 from denyut.errors import JobCancelled, LeaseLost, StepAside
 from denyut.states import State
@@ -60,6 +61,8 @@ class Attempt:
     moved: bool = False
     #: ``replace()`` was called; the message of the replacement comes later (a chord's body).
     replaced: bool = False
+    #: Why the next generation could not be recorded.
+    broken: Exception | None = None
     ended: State | None = None
     settled: bool = False
     _children: Iterator[int] = field(default_factory=count)
@@ -102,9 +105,13 @@ class Attempt:
         """Settle the job after Celery has done its steps; ``delivered`` says whether it could."""
         if self.ended is None or self.settled or not delivered:
             return
-        self.settled = settle(
-            self.pulse, self.run.id, self.claim.fence, digest=self.claim.digest, retention=self.retention
-        )
+        fence, digest = self.claim.fence, self.claim.digest
+        try:
+            self.settled = settle(self.pulse, self.run.id, fence, digest=digest, retention=self.retention)
+        except RedisError:
+            # Unsettled, it is replayed when Redis is back: what follows it has ids of its own, and is
+            # not sent twice.
+            logger.exception("job %s: Redis cannot be reached, so it was not settled", self.run.id)
 
     def _completed(self, value: Any) -> Outcome:
         prepared = self.task.backend.prepare_value(value)
@@ -120,15 +127,18 @@ class Attempt:
         if self.moved:
             raise StepAside(f"job {self.run.id} goes on as its next generation")
         settled = not self.continues
-        ok = finish(
-            self.pulse,
-            self.run.id,
-            self.claim.fence,
-            outcome,
-            digest=self.claim.digest,
-            retention=self.retention,
-            settled=settled,
-        )
+        try:
+            ok = finish(
+                self.pulse,
+                self.run.id,
+                self.claim.fence,
+                outcome,
+                digest=self.claim.digest,
+                retention=self.retention,
+                settled=settled,
+            )
+        except RedisError as exc:
+            raise self._unwritten(outcome.state, exc) from exc
         if not ok:
             raise self._lost(outcome.state)
         self.ended, self.settled = outcome.state, settled
@@ -136,6 +146,8 @@ class Attempt:
     def _gave_way(self, exc: Exception) -> None:
         if self.moved:
             return
+        if self.broken is not None:  # Celery makes a Reject of a retry that could not be sent
+            raise self._unwritten("retry", self.broken) from exc
         if self.replaced:
             self._next_generation("replace")
         elif isinstance(exc, Reject) and exc.requeue:
@@ -158,6 +170,10 @@ class Attempt:
         if reply[0] == b"LOST":
             raise self._lost(what)
         self.moved = True
+
+    def _unwritten(self, what: object, exc: Exception) -> StepAside:
+        logger.error("job %s: %s could not be written (%s); it will run again", self.run.id, what, exc)
+        return StepAside(f"Redis cannot be reached: {exc}", keep=True)
 
     def _lost(self, what: object) -> StepAside:
         logger.warning(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
-
 from denyut.scripts import Script
 from denyut.tasks.node import current_node
+from denyut.tasks.patience import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +79,6 @@ def claim(
     message: Callable[[], tuple[str, Key]],
     own: bool = False,
     retention: float | None = None,
-    patience: float = 60.0,
 ) -> Claim:
     """Claim the job ``job_id`` for this process, in one round trip.
 
@@ -96,11 +92,9 @@ def claim(
         message: called only if there is no record: returns the message as data, and its key.
         own: run a job that followed another which is gone.
         retention: seconds that an ended job of this task is remembered; None: the setting.
-        patience: seconds to go on trying while Redis cannot be reached; a worker that cannot ask
-            must not run.
 
     Raises:
-        redis.exceptions.RedisError: if Redis is not there for longer than ``patience``.
+        redis.exceptions.RedisError: if Redis cannot be reached; a worker that cannot ask must not run.
     """
     settings, owner = pulse.settings, current_node().owner
     digest = None
@@ -118,30 +112,18 @@ def claim(
         args = [*head, task, queue, *tail]
         return list(CLAIM(pulse.store.client, pulse.keys.script(job_id, digest), args))
 
-    reply = _patiently(attempt, patience)
+    reply = patiently(attempt)
     if _text(reply[0]) == Code.UNRECORDED:
         text, key = message()
         tail = [text, "own" if own else "", key.follows, key.conflict, key.key, key.digest, key.fingerprint]
         digest = key.digest or None
-        reply = _patiently(attempt, patience)
+        reply = patiently(attempt)
     return _parse(reply, owner)
 
 
 def us(seconds: float) -> int:
     """Return ``seconds`` in whole microseconds."""
     return round(seconds * 1_000_000)
-
-
-def _patiently(step: Callable[[], list[Any]], patience: float) -> list[Any]:
-    deadline = monotonic() + patience
-    while True:
-        try:
-            return step()
-        except (RedisConnectionError, RedisTimeoutError):
-            # The client has waited and tried again by itself; a reply that was lost is answered
-            # alike the second time, because the token is the same.
-            if monotonic() > deadline:
-                raise
 
 
 def _parse(reply: list[Any], owner: str) -> Claim:

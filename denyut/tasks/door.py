@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from celery.utils.time import maybe_make_aware
+from redis.exceptions import RedisError
 
 from denyut.errors import IdempotencyConflict, LeaseLost
 from denyut.scripts import Script
@@ -209,17 +210,21 @@ class _DoorProducer:
         intent = self._intent
         attempt = intent.attempt
         assert attempt is not None
-        reply = requeue(
-            self._pulse,
-            intent.id,
-            attempt.claim.fence,
-            intent.what,
-            message=envelope.dump(),
-            delay=intent.delay,
-            task=intent.task,
-            queue=envelope.queue,
-            token=intent.token,
-        )
+        try:
+            reply = requeue(
+                self._pulse,
+                intent.id,
+                attempt.claim.fence,
+                intent.what,
+                message=envelope.dump(),
+                delay=intent.delay,
+                task=intent.task,
+                queue=envelope.queue,
+                token=intent.token,
+            )
+        except RedisError as exc:
+            attempt.broken = exc
+            raise
         attempt.moved = reply[0] != b"LOST"
         return reply
 

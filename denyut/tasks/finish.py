@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from denyut.scripts import Script
 from denyut.states import State
 from denyut.tasks.claim import us
+from denyut.tasks.patience import patiently
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -58,7 +59,8 @@ def finish(
     """
     args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
     args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
-    ok = bool(FINISH(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK")
+    keys = pulse.keys.script(job_id, digest)
+    ok = bool(patiently(lambda: FINISH(pulse.store.client, keys, args)) == b"OK")
     if ok and outcome.state != State.COMPLETED:
         _release_foreign_key(pulse, job_id, digest)
     return ok
@@ -67,7 +69,8 @@ def finish(
 def settle(pulse: Denyut, job_id: str, fence: int, *, digest: str | None, retention: float) -> bool:
     """Close a finished job: its continuation was sent. Returns False if another attempt owns it."""
     args = [job_id, fence, us(retention)]
-    return bool(SETTLE(pulse.store.client, pulse.keys.script(job_id, digest), args) == b"OK")
+    keys = pulse.keys.script(job_id, digest)
+    return bool(patiently(lambda: SETTLE(pulse.store.client, keys, args)) == b"OK")
 
 
 def requeue(
@@ -101,13 +104,14 @@ def requeue(
         The reply of ``requeue.lua``: RESERVED (publish it), SCHEDULED, or LOST.
     """
     args = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token, error]
-    return list(REQUEUE(pulse.store.client, pulse.keys.script(job_id), args))
+    return list(patiently(lambda: REQUEUE(pulse.store.client, pulse.keys.script(job_id), args)))
 
 
 def save_checkpoint(pulse: Denyut, job_id: str, fence: int, data: str, *, retention: float) -> bool:
     """Keep ``data`` (JSON text) for the next attempt. Returns False if another attempt owns the job."""
     args = [job_id, fence, data, round(retention * 1000)]
-    return bool(CHECKPOINT(pulse.store.client, pulse.keys.script(job_id), args) == b"OK")
+    keys = pulse.keys.script(job_id)
+    return bool(patiently(lambda: CHECKPOINT(pulse.store.client, keys, args)) == b"OK")
 
 
 def _release_foreign_key(pulse: Denyut, job_id: str, digest: str | None) -> None:

@@ -42,9 +42,8 @@ def test_progress_stage_and_unit_reach_the_slot(run, block):
 
 
 def test_track_yields_every_item_and_tells_the_progress_after_it(run, block):
-    seen = []
-    for item in run.track(["a", "b"], start=2):
-        seen.append((item, block.read(0).done, block.read(0).total))
+    tracked = run.track(["a", "b"], start=2)
+    seen = [(item, block.read(0).done, block.read(0).total) for item in tracked]
     assert seen == [("a", 2, 4), ("b", 3, 4)]
     assert block.read(0).done == 4
 

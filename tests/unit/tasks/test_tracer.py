@@ -122,7 +122,7 @@ def test_an_exception_that_cannot_be_encoded_is_a_clean_failure(bench):
     result = odd.delay()
     bench.drain()
     assert bench.record(result.id).state == State.FAILED
-    with pytest.raises(Exception, match="OddError|object"):
+    with pytest.raises(Exception, match=r"OddError|object"):
         result.get(timeout=5)
 
 
