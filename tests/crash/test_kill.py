@@ -125,11 +125,13 @@ def test_a_worker_that_was_paused_past_its_lease_changes_nothing_when_it_wakes(w
     first.send_signal(signal.SIGSTOP)
     second = worker("apps.jobs", concurrency=1)
     wait_until(
-        lambda: record(pulse, result.id).fence > before.fence, timeout=20, what="the other worker to take over"
+        lambda: record(pulse, result.id).fence > before.fence,
+        timeout=20,
+        what="the other worker to take over",
     )
     first.send_signal(signal.SIGCONT)
     os.kill(before.pid, signal.SIGCONT)
-    begin, attempt, crashes = result.get(timeout=60)
+    _, attempt, crashes = result.get(timeout=60)
     assert (attempt, crashes) == (2, 1)
     wait_until(lambda: "lost its lease" in first.logs(), timeout=20, what="the loser to say so")
     assert "succeeded" not in first.logs()
