@@ -15,7 +15,7 @@ from denyut.config import Settings
 from denyut.keys import Keys
 from denyut.signals.beat import Beat, Beater
 from denyut.tasks.node import Node
-from denyut.tasks.slots import SlotBlock, SlotState
+from denyut.tasks.slots import SlotBlock
 
 OWNER = Node("test@host", "b00t", os.getpid()).owner
 FENCE = 1_700_000_000_000_000
@@ -114,7 +114,3 @@ def fork():
             os.kill(pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
-
-
-def names(jobs: list[SlotState]) -> list[str]:
-    return sorted(job.job_id for job in jobs)
