@@ -18,6 +18,7 @@ from denyut.errors import (
     LeaseLost,
     StreamDegraded,
 )
+from denyut.states import State, Verdict
 
 app = Celery("shop")
 app.conf.update(denyut_lease_ttl=6.0, denyut_max_crashes=3)
@@ -76,6 +77,21 @@ def watch_prices(prices: list[tuple[float, str]]) -> float | None:
         return None
     assert_type(reading.count, int)
     return reading.value
+
+
+def look(job_id: str) -> str:
+    status = pulse.jobs.get(job_id)
+    assert_type(status.verdict, Verdict)
+    assert_type(status.terminal, bool)
+    if status.record is not None:
+        assert_type(status.record.attempt, int)
+        assert_type(status.record.state, State)
+    page = pulse.jobs.list(state="RUNNING", limit=10)
+    for each in page.jobs:
+        assert_type(each.id, str)
+    for each in pulse.jobs.watch(job_id, timeout=5.0):
+        assert_type(each.poll_after_ms, int)
+    return str(status.verdict)
 
 
 def anything_of_ours(error: Exception) -> bool:
