@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -43,6 +44,16 @@ def test_every_setting_is_a_number_with_a_range_or_a_text_with_a_kind_and_has_a_
     assert {spec.name for spec in NUMBERS} | {spec.name for spec in TEXTS} == set(Settings.names())
     for spec in fields(Settings):
         assert spec.metadata["doc"].endswith("."), f"{spec.name} has no doc sentence"
+
+
+@pytest.mark.parametrize("spec", fields(Settings), **BY_NAME)
+def test_the_page_of_settings_says_what_the_code_says(spec):
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    row = next((line for line in page.splitlines() if line.startswith(f"| `denyut_{spec.name}` |")), "")
+    default = "none" if spec.default is None else str(spec.default)
+    assert row.startswith(f"| `denyut_{spec.name}` | {default} | {spec.metadata['doc']}")
+    for limit in spec.metadata.get("range", ()):
+        assert f"{limit:g}" in row
 
 
 def test_the_defaults_are_valid():
