@@ -38,6 +38,8 @@ def register(pulse: Denyut) -> None:
         shared=False,
         acks_late=True,
         ignore_result=True,
+        # Three events a batch, for Flower to show, take a third of the worker's main process.
+        send_events=False,
         serializer="json",
         autoretry_for=_PASSING,
         max_retries=10,
