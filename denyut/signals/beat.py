@@ -78,11 +78,20 @@ class Beater:
                 found.append(good)
         return found
 
-    def beat(self, client: Any, held: Iterable[str], lag: float, more: Sequence[Call] = ()) -> Beat:
+    def beat(
+        self,
+        client: Any,
+        jobs: list[SlotState],
+        held: Iterable[str] = (),
+        *,
+        lag: float = 0.0,
+        more: Sequence[Call] = (),
+    ) -> Beat:
         """Renew everything in one round trip and flag what is lost or cancelled.
 
         Args:
             client: a Redis client of the calling thread's own.
+            jobs: what :meth:`jobs` has just returned.
             held: ids of the messages in hand.
             lag: seconds that this beat is late.
             more: calls that go along in the same round trip.
@@ -90,7 +99,7 @@ class Beater:
         Raises:
             redis.exceptions.RedisError: nothing is known; beat again.
         """
-        done = Beat(jobs=self.jobs())
+        done = Beat(jobs=jobs)
         # Of the clock, so that a heartbeat that was started again goes on where the last one was.
         self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
         parts = self._parts(done.jobs, held)

@@ -135,7 +135,8 @@ class Heartbeat:
         self.lag = max(monotonic() - self._due, 0.0)
         in_hand = self._held.snapshot_older_than(self._settings.beat_interval)
         try:
-            done = self._beater.beat(client, in_hand, self.lag, [self._about_me()])
+            jobs = self._beater.jobs()
+            done = self._beater.beat(client, jobs, in_hand, lag=self.lag, more=[self._about_me(len(jobs))])
         except (RedisError, OSError) as exc:
             self._failures += 1
             self._complain("heartbeat: %s: %s; trying again until it is there", type(exc).__name__, exc)
@@ -182,9 +183,8 @@ class Heartbeat:
             if job is not None and job.life == life:
                 self._on_death(job)
 
-    def _about_me(self) -> Call:
+    def _about_me(self, running: int) -> Call:
         node, settings = self._node, self._settings
-        running = sum(1 for _ in self._block.active())
         args = [node.owner, round(settings.alive_for * 1e3), round(_REMEMBERED * 1e6)]
         args += ["name", node.name, "pid", node.pid, "running", running]
         args += ["beat_lag_ms", round(self.lag * 1e3), *self._about]

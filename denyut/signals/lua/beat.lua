@@ -15,8 +15,9 @@ local HEAD, PER_JOB, PER_KEYS = 7, 14, 5
 local ENDS = {COMPLETED = true, FAILED = true, CANCELLED = true, EXPIRED = true, IGNORED = true,
   REJECTED = true, DEAD = true}
 local leases, held, now = KEYS[1], KEYS[2], now_us()
-local ttl_ms, deadline = int(ttl / 1000), int(now + ttl)
-local lost, cancelled, errors = {}, {}, {}
+local ttl_ms, deadline, now_text, version_text = int(ttl / 1000), int(now + ttl), int(now), int(version)
+local put_off = tonumber(keep_ms) * 1000 / 4  -- us; so that what is left is never less than 3/4
+local lost, cancelled, errors, renewed = {}, {}, {}, {}
 
 -- LAPSED: the lease is gone, but the record still names this very fence and what it does is not over.
 -- Redis lost the key, or it lapsed and nobody has taken over: it may be taken again.
@@ -33,30 +34,37 @@ local function numeric(text)
   return tonumber(text) or 0
 end
 
--- Returns whether the stage has changed, or nil if a newer beat or attempt has written already.
+-- Returns whether the stage has changed, and whether it is time to put off the end of the keys.
+-- Writes nothing if a newer beat or attempt has written. Arguments are spelled out, and what has not
+-- changed is not written: tables and fields are what a beat pays for.
 local function write_telemetry(key, a)
-  local fence, stage = a[3], a[11]
-  local old = redis.call('HMGET', key, 'fence', 'version', 'progress_seq', 'stage_seq', 'stage', 'cpu_s')
+  local fence = a[3]
+  local old = redis.call('HMGET', key, 'fence', 'version', 'progress_seq', 'stage_seq', 'stage', 'cpu_s',
+    'last_heartbeat')
   local known = numeric(old[1])
-  if known > tonumber(fence) or (known == tonumber(fence) and numeric(old[2]) >= version) then return nil end
+  if known > tonumber(fence) or (known == tonumber(fence) and numeric(old[2]) >= version) then return end
   local same = old[1] == fence
-  if old[1] and not same then redis.call('DEL', key) end
-  local fields = {'status', 'RUNNING', 'fence', fence, 'attempt', a[4], 'version', int(version),
-    'progress_seq', a[5], 'done', a[6], 'total', a[7], 'progress', a[8], 'unit', a[9], 'stage_seq', a[10],
-    'stage', stage, 'rss_mb', a[12], 'rss_peak_mb', a[13], 'cpu_s', a[14], 'beat_lag_ms', lag,
-    'last_heartbeat', int(now)}
-  local told = a[5] ~= '0' or a[10] ~= '0'
-  if same then told = old[3] ~= a[5] or old[4] ~= a[10] end
+  local told = old[3] ~= a[5] or old[4] ~= a[10]
+  if not same then
+    told = a[5] ~= '0' or a[10] ~= '0'
+    redis.call('DEL', key)
+    redis.call('HSET', key, 'status', 'RUNNING', 'fence', fence, 'attempt', a[4], 'progress_seq', a[5], 'done', a[6],
+      'total', a[7], 'progress', a[8], 'unit', a[9], 'stage_seq', a[10], 'stage', a[11], 'last_active', now_text)
+  end
   if told then
-    fields[#fields + 1] = 'last_progress'
-    fields[#fields + 1] = int(now)
+    redis.call('HSET', key, 'version', version_text, 'last_heartbeat', now_text, 'beat_lag_ms', lag,
+      'rss_mb', a[12], 'rss_peak_mb', a[13], 'cpu_s', a[14], 'last_progress', now_text, 'last_active', now_text,
+      'progress_seq', a[5], 'done', a[6], 'total', a[7], 'progress', a[8], 'unit', a[9], 'stage_seq', a[10],
+      'stage', a[11])
+  elseif numeric(a[14]) > numeric(old[6]) then
+    redis.call('HSET', key, 'version', version_text, 'last_heartbeat', now_text, 'beat_lag_ms', lag,
+      'rss_mb', a[12], 'rss_peak_mb', a[13], 'cpu_s', a[14], 'last_active', now_text)
+  else
+    redis.call('HSET', key, 'version', version_text, 'last_heartbeat', now_text, 'beat_lag_ms', lag,
+      'rss_mb', a[12], 'rss_peak_mb', a[13], 'cpu_s', a[14])
   end
-  if told or not same or numeric(a[14]) > numeric(old[6]) then
-    fields[#fields + 1] = 'last_active'
-    fields[#fields + 1] = int(now)
-  end
-  redis.call('HSET', key, unpack(fields))
-  return stage ~= '' and not (same and old[5] == stage)
+  return told and a[11] ~= '' and not (same and old[5] == a[11]),
+    not same or math.floor(numeric(old[7]) / put_off) ~= math.floor(now / put_off)
 end
 
 local function beat(i)
@@ -75,14 +83,18 @@ local function beat(i)
   -- PEXPIRE first: a full server accepts it, and after a script's first write the others too.
   if what == 'OURS' then redis.call('PEXPIRE', lease, ttl_ms) else redis.call('SET', lease, mine, 'PX', ttl_ms) end
   if redis.call('PEXPIRE', alive, alive_ms) == 0 then redis.call('SET', alive, fence, 'PX', alive_ms) end
-  redis.call('ZADD', leases, deadline, id)
+  renewed[#renewed + 1] = deadline
+  renewed[#renewed + 1] = id
   if r[1] ~= 'RUNNING' then return end
-  if write_telemetry(telemetry, a) then
+  local new_stage, late = write_telemetry(telemetry, a)
+  if new_stage then
     redis.call('XADD', events, 'MAXLEN', '~', most_events, '*',
       'type', 'stage', 'fence', fence, 'attempt', a[4], 'data', a[11])
   end
-  redis.call('PEXPIRE', telemetry, keep_ms)
-  redis.call('PEXPIRE', events, keep_ms)
+  if new_stage or late then
+    redis.call('PEXPIRE', telemetry, keep_ms)
+    redis.call('PEXPIRE', events, keep_ms)
+  end
 end
 
 for i = 0, jobs - 1 do
@@ -92,6 +104,7 @@ for i = 0, jobs - 1 do
     errors[#errors + 1] = type(problem) == 'table' and problem.err or tostring(problem)
   end
 end
+if #renewed > 0 then redis.call('ZADD', leases, unpack(renewed)) end
 for i = 1, #ARGV - HEAD - jobs * PER_JOB do
   if redis.call('HGET', KEYS[2 + jobs * PER_KEYS + i], 'state') == 'QUEUED' then
     redis.call('ZADD', held, 'GT', deadline, ARGV[HEAD + jobs * PER_JOB + i])

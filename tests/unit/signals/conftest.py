@@ -50,7 +50,7 @@ class Stage:
         self.begin(index, job_id, fence=fence)
 
     def beat(self, held: list[str] | None = None, lag: float = 0.0) -> Beat:
-        return self.beater.beat(self.client, held or [], lag)
+        return self.beater.beat(self.client, self.beater.jobs(), held or [], lag=lag)
 
     def ttl(self, job_id: str) -> int:
         """Milliseconds left of a lease; negative if there is none."""

@@ -230,11 +230,11 @@ def test_the_thread_begins_again_after_an_error_that_nobody_expected(make_rig, m
     rig.stage.run(0, "j", lease_ms=60_000)
     real, calls = rig.heartbeat._beater.beat, []
 
-    def broken(*args):
+    def broken(*args, **more):
         calls.append(args)
         if len(calls) == 2:
             raise ZeroDivisionError("unexpected")
-        return real(*args)
+        return real(*args, **more)
 
     monkeypatch.setattr(rig.heartbeat._beater, "beat", broken)
     rig.heartbeat.start()
@@ -248,10 +248,10 @@ def test_beats_keep_their_schedule_and_say_how_late_they_are(make_rig, monkeypat
     rig = make_rig(lease_ttl=0.6)
     times, real = [], rig.heartbeat._beater.beat
 
-    def slow(*args):
+    def slow(*args, **more):
         times.append(time.monotonic())
         time.sleep(0.05)
-        return real(*args)
+        return real(*args, **more)
 
     monkeypatch.setattr(rig.heartbeat._beater, "beat", slow)
     rig.heartbeat.start()
