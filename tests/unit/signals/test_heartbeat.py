@@ -85,7 +85,7 @@ def test_a_job_that_holds_the_gil_keeps_its_lease_for_many_ttls(make_rig, fork):
     beats, end = rig.heartbeat.beats, time.monotonic() + 3.5
     while time.monotonic() < end:
         assert stage.client.get(stage.keys.job("j").lease) == f"{rig.node.owner}#{FENCE}".encode()
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks
     assert rig.heartbeat.beats >= beats + 4
     assert stage.block.read(0).pid == pid
     assert rig.dead == []
@@ -250,7 +250,7 @@ def test_beats_keep_their_schedule_and_say_how_late_they_are(make_rig, monkeypat
 
     def slow(*args, **more):
         times.append(time.monotonic())
-        time.sleep(0.05)
+        time.sleep(0.05)  # what this beat takes
         return real(*args, **more)
 
     monkeypatch.setattr(rig.heartbeat._beater, "beat", slow)

@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+from support import wait_until
 
 from denyut.tasks.slots import UNREADABLE, SlotBlock, current_block, use_block
 
@@ -178,8 +179,7 @@ def test_a_busy_slot_is_never_seen_idle(block):
             slot.progress(step * 1000 + 3, step * 2000 + 6)
 
     pid = child(work)
-    while block.read(0) is None:
-        time.sleep(0.001)
+    wait_until(lambda: block.read(0), what="the job to begin")
     try:
         for _ in range(20_000):
             state = block.read(0)
