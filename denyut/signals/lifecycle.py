@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from celery import signals
 
 from denyut.errors import ConfigurationError
+from denyut.signals.step import add_step
 from denyut.tasks.slots import SlotBlock, current_block, use_block
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ def connect_signals(pulse: Denyut) -> None:
     life = WorkerLife(pulse)
     for signal, handler in (
         (signals.worker_init, life.on_init),
-        (signals.worker_ready, life.on_ready),
         (signals.worker_process_init, life.on_process_init),
         (signals.worker_shutdown, life.on_shutdown),
     ):
         signal.connect(handler, weak=False, dispatch_uid=f"denyut-{id(pulse)}-{handler.__name__}")
+    add_step(pulse.app, life.on_started, life.stop)
 
 
 class WorkerLife:
@@ -79,10 +80,10 @@ class WorkerLife:
         block.slot(getattr(current_process(), "index", 0) or 0).enter()
         self._wake.set()
 
-    def on_ready(self, sender: Any = None, **_: Any) -> None:
-        """The worker consumes: start heartbeat and recovery."""
+    def on_started(self, worker: Any) -> None:
+        """The pool has started, the worker is about to consume: start heartbeat and recovery."""
         block = current_block()
-        if self._worker is None or getattr(sender, "app", None) is not self.pulse.app or self.heartbeat:
+        if self._worker is not worker or self.heartbeat:
             return
         assert block is not None
         assert self._wake is not None

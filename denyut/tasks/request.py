@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.exceptions import Reject, TimeLimitExceeded, WorkerLostError
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
@@ -46,6 +46,9 @@ class JobRequest(Request):  # type: ignore[misc]
             return forget(self) if exc.keep else self.acknowledge()
         if isinstance(exc, WorkerLostError):
             return self._on_worker_lost(exc)
+        if isinstance(exc, Reject) and exc.requeue and self.acknowledged:
+            # Acknowledged early, so the broker has no copy to give back; the record has one.
+            recover_lost_child(self._pulse, self.id, 0, Stamp.of(self._request_dict).gen)
         if isinstance(exc, TimeLimitExceeded):
             end_from_outside(
                 self._pulse, self.id, State.FAILED, exc, retention=self.task.retention, running=True

@@ -16,7 +16,7 @@ if not again then
     if old[6] then count('lost', old[6]) end
     return {'LOST'}
   end
-  gen = gen + 1
+  if what ~= 'requeue' then gen = gen + 1 end  -- a requeued message is the same one again
   local state = 'QUEUED'
   if delay > 0 then state = what == 'retry' and 'RETRYING' or 'SCHEDULED' end
   redis.call('HSET', record, 'state', state, 'gen', gen, 'task', ARGV[6], 'queue', ARGV[7], 'enq', ARGV[8],

@@ -71,7 +71,7 @@ def test_a_starting_worker_of_the_app_gets_slots_and_a_name(pulse):
 def test_a_worker_of_another_app_gets_nothing(make_life, pulse):
     life = make_life()
     life.on_init(sender=worker_of(SimpleNamespace(pulse=pulse())))
-    life.on_ready(sender=worker_of(life))
+    life.on_started(worker_of(life))
     assert current_block() is None
     assert life.heartbeat is None
 
@@ -139,9 +139,8 @@ def test_the_main_process_of_a_solo_pool_is_no_pool_process(make_life):
 def test_a_ready_worker_beats_and_a_stopped_one_does_not(make_life):
     life = make_life()
     life.on_init(sender=worker_of(life))
-    consumer = worker_of(life)
-    life.on_ready(sender=consumer)
-    life.on_ready(sender=consumer)
+    life.on_started(life._worker)
+    life.on_started(life._worker)
     assert threads() == {"denyut-heartbeat", "denyut-handover", "denyut-recovery"}
     assert life.heartbeat.completed.wait(20)
     key = life.pulse.keys.worker(current_node().owner)
@@ -156,7 +155,7 @@ def test_a_ready_worker_beats_and_a_stopped_one_does_not(make_life):
 def test_a_worker_that_says_it_is_down_while_a_job_runs_beats_on(make_life):
     life = make_life()
     life.on_init(sender=worker_of(life))
-    life.on_ready(sender=worker_of(life))
+    life.on_started(life._worker)
     slot = current_block().slot(0)
     slot.begin(job_id="j", task="t", partition=0, fence=1, attempt=1, owner="o")
     life.on_shutdown(sender=life._worker)
@@ -171,7 +170,7 @@ def test_a_worker_that_says_it_is_down_while_a_job_runs_beats_on(make_life):
 def test_a_forked_process_cannot_stop_its_parents_threads(make_life):
     life = make_life()
     life.on_init(sender=worker_of(life))
-    life.on_ready(sender=worker_of(life))
+    life.on_started(life._worker)
     pid = os.fork()
     if pid == 0:
         try:
@@ -191,7 +190,7 @@ def test_the_job_of_a_dead_pool_process_is_handed_over_and_then_the_pool_is_told
     life.on_init(sender=worker_of(life))
     life._worker.consumer = SimpleNamespace(hub=hub)
     life._worker.pool = SimpleNamespace(_pool=SimpleNamespace(maintain_pool="maintain"))
-    life.on_ready(sender=worker_of(life))
+    life.on_started(life._worker)
     monkeypatch.setattr(life.handover, "_recover", lambda job: told.append(job.job_id))
     job = {"job_id": "j", "task": "t", "partition": 0, "fence": 1, "attempt": 1, "owner": "o"}
     pid = fork(lambda: (life.on_process_init(), current_block().slot(0).begin(**job)))

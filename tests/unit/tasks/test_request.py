@@ -121,3 +121,19 @@ def test_a_revoked_or_expired_job_ends_in_its_own_state_and_is_never_recovered(
     assert (record.state, record.settled) == (state, True)
     assert recover(bench.pulse, result.id, "lost") == "NOTHING"
     assert bench.run(message).info.state == "IGNORED"
+
+
+def test_a_job_that_is_rejected_to_be_requeued_after_an_early_ack_is_published_again(receive, bench):
+    from celery.exceptions import Reject
+
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+
+    def reject(*args, **kwargs):
+        raise Reject("later", requeue=True)
+
+    noop.run = reject
+    bench.run(message)
+    request.acknowledge()
+    request.on_failure(info(Reject("later", requeue=True)), return_ok=True)
+    assert [m.headers["id"] for m in bench.messages()] == [result.id]

@@ -141,15 +141,21 @@ def test_ignore_and_reject_end_in_their_own_states(bench, exc, state):
     assert (record.state, record.settled) == (state, True)
 
 
-def test_reject_with_requeue_leaves_the_job_queued_as_its_next_generation(bench):
+def test_reject_with_requeue_leaves_the_job_queued_and_the_same_message_runs_again(bench, runs):
     @bench.task(name="t.requeue")
     def requeue():
-        raise Reject("later", requeue=True)
+        runs.append(1)
+        if len(runs) == 1:
+            raise Reject("later", requeue=True)
+        return len(runs)
 
     result = requeue.delay()
-    bench.run(bench.messages()[0])
-    record = bench.record(result.id)
-    assert (record.state, record.generation) == (State.QUEUED, 2)
+    [message] = bench.messages()
+    bench.run(message)
+    assert bench.record(result.id).state == State.QUEUED
+    bench.run(message)
+    assert result.get(timeout=5) == 2
+    assert bench.record(result.id).attempt == 2
 
 
 def test_a_completed_job_whose_worker_died_before_the_callbacks_sends_them_once_and_runs_nothing(
