@@ -9,12 +9,11 @@ from typing import NoReturn
 import pytest
 from celery import Celery
 from celery._state import _tls
-from nodes.containers import ValkeyContainer, WorkerContainer
+from nodes.containers import ValkeyBackend, ValkeyContainer, WorkerContainer
 from nodes.valkey import PrivateValkey
 from pytest_celery import (
     CeleryBackendCluster,
     CeleryBrokerCluster,
-    RedisTestBackend,
     RedisTestBroker,
 )
 
@@ -36,13 +35,20 @@ def default_redis_backend(restartable_valkey: PrivateValkey) -> ValkeyContainer:
 
 
 @pytest.fixture
+def celery_redis_backend(default_redis_backend: ValkeyContainer) -> Iterator[ValkeyBackend]:
+    backend = ValkeyBackend(default_redis_backend)
+    yield backend
+    backend.teardown()
+
+
+@pytest.fixture
 def celery_broker_cluster(celery_redis_broker: RedisTestBroker) -> CeleryBrokerCluster:
     """Redis alone: the stock fixture would run every test on RabbitMQ, too."""
     return CeleryBrokerCluster(celery_redis_broker)
 
 
 @pytest.fixture
-def celery_backend_cluster(celery_redis_backend: RedisTestBackend) -> CeleryBackendCluster:
+def celery_backend_cluster(celery_redis_backend: ValkeyBackend) -> CeleryBackendCluster:
     return CeleryBackendCluster(celery_redis_backend)
 
 

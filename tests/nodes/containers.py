@@ -6,6 +6,7 @@ start again. The classes here answer for :class:`PrivateValkey` and :class:`Cele
 
 from __future__ import annotations
 
+import gc
 import shlex
 import signal
 import subprocess
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from celery.result import AsyncResult
 from nodes.valkey import PrivateValkey
 from nodes.worker import CeleryWorker
-from pytest_celery import CeleryWorkerContainer, RedisContainer
+from pytest_celery import CeleryWorkerContainer, RedisContainer, RedisTestBackend
 
 
 def _number(name: str | int) -> int:
@@ -75,6 +77,18 @@ class ValkeyContainer(RedisContainer):
 
     def teardown(self) -> None:
         """The fixture that started the server ends it: broker and backend are one."""
+
+
+class ValkeyBackend(RedisTestBackend):
+    """The backend's node. Results outlive the server; their last act must not be to look for it."""
+
+    def teardown(self) -> None:
+        gc.collect()
+        for each in gc.get_objects():
+            # By type(): the stock isinstance() wakes every lazy object of the process, such as
+            # Django's settings and the tasks of apps whose configuration does not exist.
+            if issubclass(type(each), AsyncResult):
+                each.backend = None
 
 
 class WorkerContainer(CeleryWorkerContainer):
