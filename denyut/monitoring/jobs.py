@@ -76,9 +76,7 @@ class Jobs:
         wanted = _state(state)
         found: list[Status] = []
         for ids, position in list_ids(self._pulse, wanted, cursor, limit):
-            for status in read_statuses(self._pulse, ids):
-                if status.record is not None and _fits(status, wanted, task):
-                    found.append(status)
+            found += [s for s in read_statuses(self._pulse, ids) if _fits(s, wanted, task)]
             cursor = position
             if cursor is None or len(found) >= limit:
                 break
@@ -135,5 +133,6 @@ def _state(name: str | None) -> State | None:
 
 def _fits(status: Status, state: State | None, task: str | None) -> bool:
     record = status.record
-    assert record is not None
-    return (state is None or record.state == state) and (task is None or record.task == task)
+    if record is None:  # its retention ended between the two reads
+        return False
+    return state in (None, record.state) and task in (None, record.task)
