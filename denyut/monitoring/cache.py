@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from threading import Lock
 from time import monotonic
@@ -18,6 +19,8 @@ __all__ = ["StatusCache"]
 class StatusCache:
     """Keeps each status for a moment; concurrent readers of one job wait for one read.
 
+    A read that fails does so for all who wait for it, and for nobody else.
+
     Args:
         read: reads a status.
         keep: seconds that a status is good for.
@@ -26,29 +29,58 @@ class StatusCache:
 
     def __init__(self, read: Callable[[str], Status], *, keep: float = 0.5, most: int = 10_000) -> None:
         self._read, self._keep, self._most = read, keep, most
-        self._lock = Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._forget()
 
     def get(self, job_id: str, *, fresh: bool = False) -> Status:
-        """Return the status of ``job_id``, read at most ``keep`` seconds ago, or now if ``fresh``."""
+        """Return the status of ``job_id``, read at most ``keep`` seconds ago, or now if ``fresh``.
+
+        Raises:
+            Exception: what ``read`` raised.
+        """
+        entry = self._entry(job_id)
+        asked = monotonic()
+        with entry.lock:
+            if not entry.answers(asked, not_before=asked if fresh else asked - self._keep):
+                entry.fill(self._read, job_id)
+            if isinstance(entry.outcome, Exception):
+                raise entry.outcome.with_traceback(None)
+            assert entry.outcome is not None
+            return entry.outcome
+
+    def _entry(self, job_id: str) -> _Entry:
+        if self._pid != os.getpid():
+            self._forget()  # after a fork: another thread of the parent may have held a lock
         with self._lock:
             entry = self._entries.setdefault(job_id, _Entry())
             self._entries.move_to_end(job_id)
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
-        asked = monotonic()
-        with entry.lock:
-            # Whoever waited here while another read has its answer: that read began after it asked.
-            good = entry.begun >= asked if fresh else entry.begun >= asked - self._keep
-            if entry.status is None or not good:
-                begun = monotonic()
-                entry.status = self._read(job_id)
-                entry.begun = begun
-            return entry.status
+        return entry
+
+    def _forget(self) -> None:
+        self._lock = Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._pid = os.getpid()
 
 
 class _Entry:
+    """The last read of one job. All but ``lock`` is for whoever holds it."""
+
     def __init__(self) -> None:
         self.lock = Lock()
-        self.begun = float("-inf")
-        self.status: Status | None = None
+        self.outcome: Status | Exception | None = None
+        self._begun = self._ended = float("-inf")
+
+    def answers(self, asked: float, *, not_before: float) -> bool:
+        """Whether the last read answers somebody who asked at ``asked``."""
+        if isinstance(self.outcome, Exception):
+            return self._ended >= asked
+        return self.outcome is not None and self._begun >= not_before
+
+    def fill(self, read: Callable[[str], Status], job_id: str) -> None:
+        begun = monotonic()
+        try:
+            self.outcome = read(job_id)
+        except Exception as exc:  # noqa: BLE001 - raised by every reader that waits for it
+            self.outcome = exc
+        self._begun, self._ended = begun, monotonic()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from denyut.errors import UnknownJob
 from denyut.monitoring.cache import StatusCache
-from denyut.monitoring.listing import list_ids
+from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
 from denyut.states import State
 from denyut.tasks.key import check_id
@@ -62,6 +63,9 @@ class Jobs:
     ) -> Page:
         """Return jobs, newest first: all that are live, and those that ended within their retention.
 
+        The order is by the last change of state (for a scheduled job: by when it is due). A page may be
+        short, even empty, when few jobs fit: go on as long as there is a cursor.
+
         Args:
             state: only those in this state, such as ``RUNNING`` (upper or lower case).
             task: only those of this task.
@@ -74,18 +78,17 @@ class Jobs:
         if not 1 <= limit <= _MOST:
             raise ValueError(f"limit={limit!r}: must be from 1 to {_MOST}")
         wanted = _state(state)
-        found: list[Status] = []
-        for ids, position in list_ids(self._pulse, wanted, cursor, limit):
-            found += [s for s in read_statuses(self._pulse, ids) if _fits(s, wanted, task)]
-            cursor = position
-            if cursor is None or len(found) >= limit:
-                break
-        return Page(found, cursor)
+        ids, position = find_jobs(self._pulse, state=wanted, task=task, limit=limit, cursor=cursor)
+        # Some may have moved on since they were found.
+        found = [s for s in read_statuses(self._pulse, ids) if s.record and wanted in (None, s.state)]
+        return Page(found, position)
 
     def watch(
         self, job_id: str, *, timeout: float | None = None, every: float | None = None
     ) -> Iterator[Status]:
-        """Yield the status of a job whenever it changes, up to the final one.
+        """Yield the status of a job now and whenever it changes, up to the final one.
+
+        A change is one of the verdict, the record, the progress or the stage.
 
         Args:
             job_id: the task id.
@@ -93,21 +96,24 @@ class Jobs:
             every: seconds between two looks; None: as ``poll_after_ms`` advises.
 
         Raises:
-            UnknownJob: if there is no such job.
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+            UnknownJob: if there is no such job, or none any more.
         """
-        end = None if timeout is None else monotonic() + timeout
+        check_id(job_id)
+        end = inf if timeout is None else monotonic() + timeout
         last: Any = None
         while True:
             status = self.get(job_id, fresh=True)
             if status.record is None:
                 raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over")
-            seen = (status.verdict, status.record.version, status.telemetry and status.telemetry.version)
+            seen = _what_changes(status)
             if seen != last:
                 last = seen
                 yield status
-            if status.terminal or (end is not None and monotonic() >= end):
+            left = end - monotonic()
+            if status.terminal or left <= 0:
                 return
-            sleep(every if every is not None else status.poll_after_ms / 1000)
+            sleep(min(left, status.poll_after_ms / 1000 if every is None else every))
 
     def result(self, job_id: str) -> Any:
         """Return the result of a completed job from its record.
@@ -131,8 +137,8 @@ def _state(name: str | None) -> State | None:
         raise ValueError(f"state={name!r}: must be one of {', '.join(State)}") from None
 
 
-def _fits(status: Status, state: State | None, task: str | None) -> bool:
-    record = status.record
-    if record is None:  # its retention ended between the two reads
-        return False
-    return state in (None, record.state) and task in (None, record.task)
+def _what_changes(status: Status) -> tuple[Any, ...]:
+    told = status.telemetry
+    assert status.record is not None
+    progress = (told.done, told.total, told.stage) if told else None
+    return (status.verdict, status.record.version, progress)

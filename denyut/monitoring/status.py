@@ -23,10 +23,12 @@ STATUS = Script("denyut.monitoring", "status")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is known of a job at ``now_us``, and what it means.
+    """What is known of a job at ``now_us``, and what it means. Times are microseconds of Redis' clock.
 
-    ``lease_ttl_ms`` is 0 without a lease. ``poll_after_ms`` says when to look again; 0: never.
-    ``telemetry`` is of the newest attempt, None before its first beat.
+    ``lease`` is ``OWNER#FENCE``, and ``lease_ttl_ms`` 0 without one. ``telemetry`` is of the newest
+    attempt, None before its first beat. ``poll_after_ms`` says when to look again; 0: never.
+    ``marked_us`` is when the job's partition was first used: None means that no job was ever kept
+    there, or that Redis lost its data.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Status:
     lease: str | None
     lease_ttl_ms: int
     alive: bool
+    marked_us: int | None
     now_us: int
     poll_after_ms: int
 
@@ -50,6 +53,38 @@ class Status:
         return self.record is not None and self.record.state in TERMINAL
 
     @property
+    def progress(self) -> float | None:
+        """The part that is done, from 0 to 1 if the task reports it so; 1 when it has completed."""
+        if self.state == State.COMPLETED:
+            return 1.0
+        return self.telemetry.progress if self.telemetry else None
+
+    @property
+    def stage(self) -> str:
+        """The stage that the task last reported; empty if none."""
+        return self.telemetry.stage if self.telemetry else ""
+
+    @property
+    def attempt(self) -> int:
+        """The number of the newest attempt; 0 before the first."""
+        return self.record.attempt if self.record else 0
+
+    @property
+    def crashes(self) -> int:
+        """How many workers it has lost."""
+        return self.record.crashes if self.record else 0
+
+    @property
+    def error(self) -> tuple[str, str] | None:
+        """Type and message of the error that it ended with, or that the last retry was for."""
+        return self.record.error if self.record else None
+
+    @property
+    def result_available(self) -> bool:
+        """Whether ``pulse.jobs.result(id)`` has something to return."""
+        return self.state == State.COMPLETED
+
+    @property
     def age_s(self) -> float | None:
         """Seconds since it was enqueued."""
         queued = self.record.queued_at if self.record else None
@@ -60,11 +95,15 @@ class Status:
         return {
             "id": self.id,
             "verdict": str(self.verdict),
+            "state": str(self.state) if self.state else None,
+            "progress": self.progress,
+            "stage": self.stage,
             "record": asdict(self.record) if self.record else None,
             "telemetry": asdict(self.telemetry) if self.telemetry else None,
             "lease": self.lease,
             "lease_ttl_ms": self.lease_ttl_ms,
             "alive": self.alive,
+            "marked_us": self.marked_us,
             "now_us": self.now_us,
             "poll_after_ms": self.poll_after_ms,
         }
@@ -75,22 +114,17 @@ def read_statuses(pulse: Denyut, job_ids: Sequence[str]) -> list[Status]:
     calls = []
     for job_id in job_ids:
         keys = pulse.keys.job(job_id)
-        calls.append(STATUS.with_([keys.record, keys.telemetry, keys.lease, keys.alive], FIELDS))
+        marker = pulse.keys.partition(keys.partition).marker
+        calls.append(STATUS.with_([keys.record, keys.telemetry, keys.lease, keys.alive, marker], FIELDS))
     replies = run_all(pulse.store.client, calls)
     return [_status(pulse, job_id, reply) for job_id, reply in zip(job_ids, replies, strict=True)]
 
 
 def _status(pulse: Denyut, job_id: str, reply: list[Any]) -> Status:
-    values, flat, lease, ttl, alive, now = reply
+    values, flat, lease, ttl, alive, marker, now = reply
     record = JobRecord.from_redis(job_id, values)
-    pairs = [item.decode("utf-8", "replace") for item in flat]
-    telemetry = Telemetry.from_redis(dict(zip(pairs[::2], pairs[1::2], strict=True)))
-    if telemetry is not None and (
-        record is None or (telemetry.fence < record.fence and not record.finished_at)
-    ):
-        telemetry = None  # of an earlier attempt: it says nothing of this one
-    now_us = int(now)
-    settings = pulse.settings
+    telemetry = _telemetry(record, flat)
+    settings, now_us = pulse.settings, int(now)
     return Status(
         id=job_id,
         verdict=conclude(
@@ -107,6 +141,18 @@ def _status(pulse: Denyut, job_id: str, reply: list[Any]) -> Status:
         lease=lease.decode() or None,
         lease_ttl_ms=max(int(ttl), 0),
         alive=bool(alive),
+        marked_us=int(marker) if marker else None,
         now_us=now_us,
         poll_after_ms=poll_after(record, now_us),
     )
+
+
+def _telemetry(record: JobRecord | None, flat: list[bytes]) -> Telemetry | None:
+    """Return the telemetry of the record's newest attempt; that of an earlier one says nothing of it."""
+    pairs = [item.decode("utf-8", "replace") for item in flat]
+    telemetry = Telemetry.from_redis(dict(zip(pairs[::2], pairs[1::2], strict=True)))
+    if telemetry is None or record is None:
+        return None
+    # Ending a job from outside raises the fence: its last attempt is still the newest.
+    newest = telemetry.fence >= record.fence or record.state in TERMINAL
+    return telemetry if newest else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from denyut.states import State, Verdict
+from denyut.states import TERMINAL, State, Verdict
 
 if TYPE_CHECKING:
     from denyut.monitoring.telemetry import Telemetry
@@ -54,8 +54,14 @@ def conclude(
 
 
 def poll_after(record: JobRecord | None, now_us: int) -> int:
-    """Return the milliseconds until the next look: a tenth of the job's age, 500 to 5000; 0 at the end."""
-    if record is None or record.finished_at is not None:
+    """Return the milliseconds until the next look: a tenth of the attempt's age, from 500 to 5000.
+
+    0 when it has ended. A job without a record may get one: that of a client without Denyut is
+    recorded by the worker that receives it.
+    """
+    if record is None:
+        return _LATEST_MS
+    if record.state in TERMINAL:
         return 0
     begin = record.started_at or record.queued_at or now_us
     return round(min(max((now_us - begin) / 10_000, _SOONEST_MS), _LATEST_MS))
