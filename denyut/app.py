@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from denyut.config import Settings, from_celery
+from denyut.config import Settings, from_celery, hide_password
 from denyut.errors import ConfigurationError
 from denyut.keys import Keys
 from denyut.store import Store
@@ -86,17 +86,27 @@ class Denyut:
     def redis_url(self) -> str:
         """Return the URL of the Redis that holds the jobs.
 
-        In this order: the setting, ``DENYUT_REDIS_URL``, the app's broker if that is Redis, the
-        embedded server of the project folder (started if nobody has yet).
+        In this order: the setting, ``DENYUT_REDIS_URL``, the app's broker if that is Redis (the first
+        of several), the embedded server of the project folder if there is no broker (started if
+        nobody has yet).
 
         Raises:
+            ConfigurationError: if the broker is another: then hosts that share it must share a Redis
+                too, which only the user can name.
             EmbeddedUnavailable: if there is none and a private one cannot be started.
         """
         if self.settings.redis_url:
             return self.settings.redis_url
         broker: Any = self.app.conf.broker_url
-        if isinstance(broker, str) and broker.startswith(_REDIS_BROKERS):
-            return broker
+        first = broker[0] if isinstance(broker, list | tuple) and broker else broker
+        first = first.partition(";")[0] if isinstance(first, str) else ""
+        if first.startswith(_REDIS_BROKERS):
+            return str(first)
+        if first:
+            raise ConfigurationError(
+                f"the broker {hide_password(first)} is no Redis, so denyut_redis_url (or DENYUT_REDIS_URL) "
+                "must say which Redis or Valkey holds the jobs"
+            )
         from denyut.embedded import ensure_server
 
         return ensure_server().url

@@ -110,6 +110,18 @@ def test_a_broker_that_is_redis_holds_the_jobs(app, broker):
     assert Denyut(app).redis_url() == broker
 
 
+@pytest.mark.parametrize("brokers", [["redis://a", "redis://b"], "redis://a;redis://b"])
+def test_of_several_brokers_the_first_holds_the_jobs(app, brokers):
+    app.conf.broker_url = brokers
+    assert Denyut(app).redis_url() == "redis://a"
+
+
+def test_with_another_broker_the_user_must_say_which_redis_holds_the_jobs(app):
+    app.conf.broker_url = "amqp://user:secret@rabbit//"
+    with pytest.raises(ConfigurationError, match=r"amqp://user:\*\*\*@rabbit.*DENYUT_REDIS_URL"):
+        Denyut(app).redis_url()
+
+
 def test_the_setting_goes_before_the_broker_and_the_environment(app, monkeypatch):
     monkeypatch.setenv("DENYUT_REDIS_URL", "redis://env")
     app.conf.update(broker_url="redis://broker", denyut_redis_url="redis://setting")
