@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 #: Pause before a failed beat is tried again (s).
 _AGAIN = 0.1
+#: How long a message is in hand before Redis is told, beats apart (s). Most have begun by then.
+_TELL_AFTER = 0.25
 #: Pause between two complaints about the same trouble (s).
 _COMPLAIN_EVERY = 5.0
 #: The shortest wait for a reply, for very short leases on slow machines (s).
@@ -90,6 +92,7 @@ class Heartbeat:
         self._due = 0.0
         self._failures = 0
         self._complained = float("-inf")
+        self._told: set[str] = set()  # messages in hand that Redis knows of
 
     def start(self) -> None:
         """Start the thread. A second call does nothing."""
@@ -126,9 +129,9 @@ class Heartbeat:
                     self._due += self._settings.beat_interval
                     # Beats that were missed are not made up for: one renews as much as three.
                     self._due = max(self._due, monotonic())
-                    self._watch_until(self._due, watch)
+                    self._watch_until(self._due, watch, client)
                 else:
-                    self._watch_until(monotonic() + _AGAIN, watch)
+                    self._watch_until(monotonic() + _AGAIN, watch, client)
             self._leave(client)
 
     def _beat(self, client: Any) -> bool:
@@ -162,12 +165,26 @@ class Heartbeat:
             self._complained = monotonic()
             logger.error(text, *args)
 
-    def _watch_until(self, due: float, watch: PidWatch) -> None:
+    def _watch_until(self, due: float, watch: PidWatch, client: Any) -> None:
         while not self._stop.is_set():
             self._bury(watch.follow(self._pids()))
             if (left := due - monotonic()) <= 0:
                 return
-            self._bury(watch.wait(left))
+            self._bury(watch.wait(min(left, _TELL_AFTER)))
+            self._tell_what_arrived(client)
+
+    def _tell_what_arrived(self, client: Any) -> None:
+        """Hold messages before the next beat: a worker may die before it has made one with them."""
+        in_hand = set(self._held.snapshot_older_than(_TELL_AFTER))
+        new = in_hand - self._told
+        self._told &= in_hand
+        if not new:
+            return
+        try:
+            self._beater.beat(client, [], new)
+        except (RedisError, OSError):
+            return  # the next beat tells of them too, and complains if it cannot
+        self._told |= new
 
     def _pids(self) -> Iterable[int]:
         return (pid for _, _, pid in self._block.lives())

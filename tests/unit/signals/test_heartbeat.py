@@ -217,6 +217,16 @@ def test_a_worker_that_ended_long_ago_is_forgotten(make_rig):
     assert rig.stage.client.zrange(rig.stage.keys.workers(), 0, -1) == [rig.node.owner.encode()]
 
 
+def test_a_message_that_has_just_arrived_is_held_long_before_the_next_beat(make_rig):
+    rig = make_rig(lease_ttl=300.0)
+    rig.stage.set_record("q", state="QUEUED")
+    rig.heartbeat.start()
+    assert rig.heartbeat.completed.wait(20)
+    rig.held.add("q")
+    wait_until(lambda: rig.stage.deadline("q", "held"), what="the message in hand")
+    assert rig.heartbeat.beats == 1
+
+
 def test_messages_in_hand_for_a_whole_beat_are_told(make_rig):
     rig = make_rig(lease_ttl=0.6)
     rig.stage.set_record("q", state="QUEUED")
