@@ -1,0 +1,71 @@
+"""What the indexes and counters of a partition say: for metrics and the doctor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from denyut.scripts import Script
+
+if TYPE_CHECKING:
+    from denyut.keys import PartitionKeys
+    from denyut.scripts import Call
+
+__all__ = ["Partition", "partition_call"]
+
+PARTITION = Script("denyut.monitoring", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition at ``now_us``. Times are microseconds of Redis' clock; None if there is no job.
+
+    ``leases`` gives the deadline of every job that holds a lease: those that run, and those that have
+    ended and whose callbacks are not sent yet. What is ``held`` is ``queued``, too.
+    """
+
+    now_us: int
+    counters: dict[str, int]
+    leases: dict[str, int]
+    scheduled: int
+    queued: int
+    held: int
+    done: int
+    first_due: int | None
+    first_queued: int | None
+
+    @classmethod
+    def from_reply(cls, reply: list[Any]) -> Partition:
+        """Build it from the reply of the script."""
+        now, counters, leases, scheduled, queued, held, done, first_due, first_queued = reply
+        return cls(
+            now_us=int(now),
+            counters={name: int(count) for name, count in _pairs(counters)},
+            leases={job_id: _time(deadline) for job_id, deadline in _pairs(leases)},
+            scheduled=scheduled,
+            queued=queued,
+            held=held,
+            done=done,
+            first_due=_time(first_due) if first_due else None,
+            first_queued=_time(first_queued) if first_queued else None,
+        )
+
+    @property
+    def lapsed(self) -> dict[str, int]:
+        """The leases whose deadline has passed."""
+        return {job_id: deadline for job_id, deadline in self.leases.items() if deadline < self.now_us}
+
+
+def partition_call(keys: PartitionKeys) -> Call:
+    """Return the call that reads one partition, for :func:`denyut.scripts.run_all`."""
+    return PARTITION.with_([keys.leases, keys.schedule, keys.queued, keys.held, keys.done, keys.counters])
+
+
+def _pairs(flat: list[bytes]) -> list[tuple[str, bytes]]:
+    return [
+        (name.decode("utf-8", "replace"), value) for name, value in zip(flat[::2], flat[1::2], strict=True)
+    ]
+
+
+def _time(score: bytes) -> int:
+    return int(float(score))  # Redis writes large scores as 1.7e+15
