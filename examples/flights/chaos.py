@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from snapshot import share_of, worker_of
+from snapshot import worker_of
 
 from denyut.states import State
 
@@ -46,10 +46,10 @@ class Chaos:
             self._look_back(jobs)
         elif self._acts and (ready := {month: s for month, s in jobs.items() if _is_midway(s)}):
             # Whoever is a victim may complete before the signal arrives: then it is tried again.
-            self._before = {month: _crashes(jobs[month]) for month in self._acts[0](ready, jobs)}
+            self._before = {month: jobs[month].crashes for month in self._acts[0](ready, jobs)}
 
     def _look_back(self, jobs: Mapping[str, Status]) -> None:
-        hit = [month for month, before in self._before.items() if _crashes(jobs[month]) > before]
+        hit = [month for month, before in self._before.items() if jobs[month].crashes > before]
         if hit and all(jobs[month].state != State.QUEUED for month in hit):  # they run again
             del self._acts[0]
             self._before = {}
@@ -82,9 +82,5 @@ def _is_midway(status: Status) -> bool:
         record is not None
         and record.state == State.RUNNING
         and record.checkpoint is not None
-        and share_of(status) < _LATEST
+        and (status.progress or 0.0) < _LATEST
     )
-
-
-def _crashes(status: Status) -> int:
-    return status.record.crashes if status.record else 0

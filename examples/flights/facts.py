@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
 from truth import Summary
 
 if TYPE_CHECKING:
@@ -51,3 +53,14 @@ def recoveries(pulse: Denyut, job_ids: Iterable[str]) -> list[float]:
         pipe.xrange(pulse.keys.job(job_id).events)
     entries = [fields for stream in pipe.execute() for _, fields in stream]
     return sorted(int(entry[b"data"]) / 1e6 for entry in entries if entry[b"type"] == b"recovered")
+
+
+def exported_events(metrics_url: str) -> int:
+    """Return how many accepted events the exporter has counted. Raises OSError if it does not answer."""
+    with urlopen(metrics_url, timeout=10.0) as response:
+        families = list(text_string_to_metric_families(response.read().decode()))
+    samples = [sample for family in families for sample in family.samples]
+    accepted = [
+        s for s in samples if s.name == "denyut_median_events_total" and s.labels["outcome"] == "accepted"
+    ]
+    return int(sum(sample.value for sample in accepted))

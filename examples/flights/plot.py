@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import truth
 from chaos import Chaos
 from data import data_file
-from facts import conflicting_events, recoveries, summaries, suppressed_deliveries, suppressed_events
+from facts import (
+    conflicting_events,
+    exported_events,
+    recoveries,
+    summaries,
+    suppressed_deliveries,
+    suppressed_events,
+)
 from report import Facts
 from snapshot import Snapshot, read_jobs, take
 from stage import answers, free_port
@@ -162,18 +169,20 @@ class Plot:
         )
 
     def _facts(self, enqueued: list[list[Enqueued]], jobs: dict[str, str], kills_left: int) -> Facts:
-        ended = read_jobs(self.pulse, jobs)
+        ended, found = read_jobs(self.pulse, jobs), summaries(self.pulse)
+        accepted, exported = sum(each.count for each in found.values()), exported_events(self.metrics)
         existed = sum(each.existed for both in enqueued for each in both)
         ids = [[each.job_id for each in both] for both in enqueued]
         complaints = {
             "the two producers got different jobs": ids[0] != ids[1],
             f"{existed} enqueues got a job that existed, not {len(jobs)}": existed != len(jobs),
             f"{kills_left} of 2 kills hit no running job": kills_left > 0,
+            f"the exporter has counted {exported} events, not {accepted}": exported != accepted,
             "events came again with another value": conflicting_events(self.pulse) > 0,
             **{f"{month}: the job is {s.verdict}": s.verdict != "completed" for month, s in ended.items()},
         }
         return Facts(
-            found=summaries(self.pulse),
+            found=found,
             expected=truth.summarize(data_file(), set(self.months)),
             duplicates={
                 "enqueue": existed,

@@ -33,7 +33,7 @@ class Snapshot:
     @property
     def share(self) -> float:
         """How much of the work the jobs have done, 0 to 1."""
-        return sum(share_of(status) for status in self.jobs.values()) / max(len(self.jobs), 1)
+        return sum(status.progress or 0.0 for status in self.jobs.values()) / max(len(self.jobs), 1)
 
 
 def take(pulse: Denyut, jobs: Mapping[str, str]) -> Snapshot:
@@ -48,13 +48,6 @@ def take(pulse: Denyut, jobs: Mapping[str, str]) -> Snapshot:
 def read_jobs(pulse: Denyut, jobs: Mapping[str, str]) -> dict[str, Status]:
     """Read the status of each job, by month."""
     return {month: pulse.jobs.get(job_id, fresh=True) for month, job_id in jobs.items()}
-
-
-def share_of(status: Status) -> float:
-    """Return how much of its work a job has done, 0 to 1."""
-    if status.state == State.COMPLETED:
-        return 1.0
-    return (status.telemetry.progress if status.telemetry else None) or 0.0
 
 
 def worker_of(status: Status) -> str:

@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 
 
 def changes(before: Mapping[str, Status], after: Mapping[str, Status]) -> Iterator[str]:
-    """Yield a line for each crash, new attempt and bad end that ``after`` shows and ``before`` did not."""
+    """Yield a line for each crash, new attempt and bad end that ``after`` shows and ``before`` does not."""
     for month, new in after.items():
-        old = before.get(month)
-        if old is None or old.record is None or new.record is None:
-            continue
-        if new.record.crashes > old.record.crashes:
-            yield f"{month}: attempt {old.record.attempt} crashed; its message is published again"
-        elif new.verdict == Verdict.CRASHED != old.verdict:
-            yield f"{month}: its lease is gone"
-        if new.record.attempt > max(old.record.attempt, 1):
-            kept = new.record.checkpoint
-            place = f"from its checkpoint at flight {kept:,}" if kept else "from the start"
-            gap = (new.record.recovered_us or 0) / 1e6
-            yield (
-                f"{month}: attempt {new.record.attempt} runs on {worker_of(new)} {place}, "
-                f"{gap:.2f} s after the last sign of life"
-            )
+        old = before[month]
+        if new.crashes > old.crashes:
+            yield f"{month}: attempt {old.attempt} crashed; the job is published again"
+        if new.attempt > max(old.attempt, 1):
+            yield f"{month}: {_resume(new)}"
         if new.terminal and not old.terminal and new.verdict != Verdict.COMPLETED:
-            yield f"{month}: {new.verdict} {' '.join(new.record.error or ())}"
+            yield f"{month}: {new.verdict} {' '.join(new.error or ())}".rstrip()
+
+
+def _resume(status: Status) -> str:
+    record = status.record
+    assert record is not None
+    place = f"from its checkpoint at flight {record.checkpoint:,}" if record.checkpoint else "from the start"
+    gap = (record.recovered_us or 0) / 1e6
+    return (
+        f"attempt {record.attempt} runs on {worker_of(status)} {place}, "
+        f"{gap:.2f} s after the last sign of life"
+    )

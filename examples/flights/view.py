@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from rich import box
@@ -12,14 +12,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from snapshot import Snapshot, share_of, worker_of
+from snapshot import Snapshot, worker_of
 
 from denyut.states import Verdict
 
 if TYPE_CHECKING:
     from denyut.monitoring.status import Status
 
-_LINES = 9  # of the story that stay visible
+_LINES = 9  # of the story that are visible while it moves
 _WIDE = 118  # columns that jobs and medians side by side take
 _PLAIN_EVERY = 2.0
 _COLOURS = {
@@ -77,7 +77,7 @@ class LiveView:
     def __init__(self, console: Console) -> None:
         self._begin = time.monotonic()
         self._console = console
-        self._story: deque[str] = deque(maxlen=_LINES)
+        self._story: list[str] = []
         self._snapshot = Snapshot({}, {}, settled=False)
         # Redrawn by us alone: a thread of its own would be in the way of starting processes.
         self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -94,7 +94,7 @@ class LiveView:
         self._draw()
 
     def close(self) -> None:
-        """See :class:`View`. What happened stays on the screen; the moving parts go."""
+        """See :class:`View`. The moving parts go; what happened stays on the screen, all of it."""
         self._live.stop()
         self._console.print("\n".join(self._story), highlight=False, markup=False)
 
@@ -105,7 +105,7 @@ class LiveView:
                 f"{_verdicts(self._snapshot)}, {self._snapshot.share:.0%}  |  {_medians(self._snapshot)}"
             )
             parts += [Text(summary, style="bold"), self._body()]
-        story = Text("\n".join(self._story), style="cyan", no_wrap=True, overflow="ellipsis")
+        story = Text("\n".join(self._story[-_LINES:]), style="cyan", no_wrap=True, overflow="ellipsis")
         self._live.update(Group(*parts, story), refresh=True)
 
     def _body(self) -> Table:
@@ -128,16 +128,16 @@ def _jobs_table(snapshot: Snapshot) -> Table:
 
 
 def _job_row(status: Status) -> list[str | Text | ProgressBar]:
-    telemetry, record = status.telemetry, status.record
+    telemetry, done = status.telemetry, status.progress or 0.0
     beat = "" if telemetry is None or status.terminal else f"{_age(status, telemetry.last_heartbeat):.1f} s"
     memory = "" if telemetry is None or telemetry.rss_mb is None else f"{telemetry.rss_mb:.0f}"
     return [
-        ProgressBar(total=1.0, completed=share_of(status), width=18),
-        f"{share_of(status):4.0%}",
+        ProgressBar(total=1.0, completed=done, width=18),
+        f"{done:4.0%}",
         Text(status.verdict, style=_COLOURS.get(status.verdict, "red")),
-        telemetry.stage if telemetry and not status.terminal else "",
+        "" if status.terminal else status.stage,
         worker_of(status),
-        str(record.attempt if record else 0),
+        str(status.attempt),
         memory,
         beat,
     ]
