@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from queue import SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING
+
+from denyut.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ __all__ = ["Handover"]
 logger = logging.getLogger(__name__)
 
 
-class Handover:
+class Handover(Service):
     """A thread of its own: recovery publishes, which may block for as long as the broker likes.
 
     Args:
@@ -25,30 +26,24 @@ class Handover:
         then: called after it, whether it could or not.
     """
 
+    thread_name = "denyut-handover"
+
     def __init__(self, recover: Callable[[SlotState], None], then: Callable[[], None]) -> None:
+        super().__init__()
         self._recover = recover
         self._then = then
         self._dead: SimpleQueue[SlotState | None] = SimpleQueue()
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread. A second call does nothing."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="denyut-handover", daemon=True)
-            self._thread.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Hand over what is left and end the thread; waits at most ``timeout`` seconds."""
-        if self._thread is not None:
-            self._dead.put(None)
-            self._thread.join(timeout)
-            self._thread = None
 
     def give(self, job: SlotState) -> None:
         """Hand over ``job``, whose process is dead. Never blocks."""
         self._dead.put(job)
 
-    def _run(self) -> None:
+    def interrupt(self) -> None:
+        """End the thread when what is left has been handed over."""
+        self._dead.put(None)
+
+    def run(self) -> None:
+        """Hand over one job after another."""
         while (job := self._dead.get()) is not None:
             logger.warning(
                 "job %s: process %d died while it ran attempt %d", job.job_id, job.pid, job.attempt

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
 from denyut.scripts import Script, run_all
+from denyut.service import Service
 from denyut.signals.beat import Beat, Beater
 from denyut.signals.pidwatch import PidWatch
 
@@ -50,7 +51,7 @@ _SHORTEST_WAIT = 0.2
 _REMEMBERED = 3600.0
 
 
-class Heartbeat:
+class Heartbeat(Service):
     """The heartbeat of one worker.
 
     Args:
@@ -65,6 +66,8 @@ class Heartbeat:
         about: what readers may know of this worker (pool, concurrency, ...).
     """
 
+    thread_name = "denyut-heartbeat"
+
     def __init__(
         self,
         settings: Settings,
@@ -78,13 +81,12 @@ class Heartbeat:
         on_death: Callable[[SlotState], None],
         about: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         self._settings, self._keys, self._store = settings, keys, store
         self._block, self._node, self._held, self._wake = block, node, held, wake
         self._on_death = on_death
         self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
-        self._stop = Event()
-        self._thread: Thread | None = None
         self.beats = 0  # completed ones
         self.completed = Event()  # set after each of them; tests clear it and wait
         self.lag = 0.0  # seconds that the last one was late
@@ -94,29 +96,19 @@ class Heartbeat:
         self._complained = float("-inf")
         self._told: set[str] = set()  # messages in hand that Redis knows of
 
-    def start(self) -> None:
-        """Start the thread. A second call does nothing."""
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = Thread(target=self._run, name="denyut-heartbeat", daemon=True)
-            self._thread.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Stop the thread and wait for it, at most ``timeout`` seconds."""
-        self._stop.set()
+    def interrupt(self) -> None:
+        """End a wait for the next beat or a death."""
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-            self._thread = None
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Beat until it is asked to stop, and sign off."""
         self._due = monotonic()
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             try:
                 self._loop()
             except Exception:  # whatever it is, a worker without a heartbeat would lose all its jobs
                 logger.exception("heartbeat: unexpected error; it begins again")
-                self._stop.wait(_AGAIN)
+                self.stopping.wait(_AGAIN)
 
     def _loop(self) -> None:
         # A reply that does not come must not cost more than one beat.
@@ -124,7 +116,7 @@ class Heartbeat:
         client = self._store.fresh(retries=0, timeout=timeout)
         with closing(client), closing(PidWatch(self._wake)) as watch:
             self._bury(watch.follow(self._pids()))
-            while not self._stop.is_set():
+            while not self.stopping.is_set():
                 if self._beat(client):
                     self._due += self._settings.beat_interval
                     # Beats that were missed are not made up for: one renews as much as three.
@@ -166,7 +158,7 @@ class Heartbeat:
             logger.error(text, *args)
 
     def _watch_until(self, due: float, watch: PidWatch, client: Any) -> None:
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             self._bury(watch.follow(self._pids()))
             if (left := due - monotonic()) <= 0:
                 return

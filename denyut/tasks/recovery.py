@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from random import uniform
-from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from denyut.scripts import Script, run_all
+from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.depth import queue_depth
 from denyut.tasks.recover import recover, recover_lost_child
@@ -36,35 +36,20 @@ OVERDUE = Script("denyut.tasks", "overdue")
 logger = logging.getLogger(__name__)
 
 
-class Recovery:
+class Recovery(Service):
     """The recovery of one worker.
 
     Args:
         pulse: the app's Denyut.
     """
 
+    thread_name = "denyut-recovery"
+
     def __init__(self, pulse: Denyut) -> None:
+        super().__init__()
         self.pulse = pulse
         self.rounds = 0  # complete looks at all partitions; tests wait for it
-        self._stop = Event()
-        self._wake = Event()
-        self._thread: Thread | None = None
         self._last_long_look = monotonic()
-
-    def start(self) -> None:
-        """Start the thread. A second call does nothing."""
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = Thread(target=self._loop, name="denyut-recovery", daemon=True)
-            self._thread.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Stop the thread and wait for it, at most ``timeout`` seconds."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-            self._thread = None
 
     def child_died(self, slot: SlotState) -> None:
         """Hand over the job of a pool process that is known to be dead."""
@@ -83,8 +68,12 @@ class Recovery:
         self.rounds += 1
         return moved
 
-    def _loop(self) -> None:
-        while not self._stop.is_set():
+    def interrupt(self) -> None:
+        """Nothing to do: the pause ends when it is asked to stop."""
+
+    def run(self) -> None:
+        """Look again and again."""
+        while not self.stopping.is_set():
             moved = 0
             try:
                 moved = self.step()
@@ -97,8 +86,7 @@ class Recovery:
             pause = self.pulse.settings.recovery_interval * uniform(0.7, 1.3)  # noqa: S311 - no secret
             if moved >= self._most():
                 pause = moved / self.pulse.settings.recovery_rate
-            self._wake.wait(pause)
-            self._wake.clear()
+            self.stopping.wait(pause)
 
     def _most(self) -> int:
         settings = self.pulse.settings
