@@ -1,0 +1,34 @@
+"""Two apps that are alike but for ``Denyut(app)``: a task that does nothing."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+from denyut import Denyut
+
+
+def make_app(kind: str) -> Celery:
+    """Return the app ``bare`` or ``denyut``. Where broker and results are is read from the environment."""
+    app = Celery(f"bench-{kind}", set_as_current=False)
+    app.conf.update(task_default_queue=f"bench.{kind}", result_expires=300)
+    if kind == "denyut":
+        app.conf.denyut_retention = 300.0
+        Denyut(app)
+
+    @app.task(name="bench.nothing", shared=False)  # type: ignore[untyped-decorator]
+    def nothing() -> None:
+        """Do nothing."""
+
+    @app.task(  # type: ignore[untyped-decorator]
+        name="bench.keyed", shared=False, idempotency_key="{n}", queue=f"bench.{kind}.nobody"
+    )
+    def keyed(n: int) -> None:
+        """Be enqueued; nobody consumes this queue."""
+
+    app.finalize()
+    return app
+
+
+app = make_app(os.environ.get("BENCH_KIND", "bare"))

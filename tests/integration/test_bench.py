@@ -1,0 +1,26 @@
+"""``make bench`` in its shortest form: the numbers mean nothing, but all of them are there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).parents[1] / "bench" / "run.py"
+
+
+@pytest.mark.slow
+def test_every_ratio_is_measured_and_the_last_line_is_json():
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--seconds", "0"], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    names = {"jobs", "enqueue_unkeyed", "enqueue_keyed", "enqueue_duplicate", "median_apply"}
+    assert result.keys() == names | {"load"}
+    for name in names:
+        assert 0 < result[name]["ratio_min"] <= result[name]["ratio"] <= result[name]["ratio_max"]
+        assert result[name]["pairs"] == 3
