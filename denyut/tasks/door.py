@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -21,7 +21,7 @@ from denyut.errors import IdempotencyConflict, LeaseLost
 from denyut.scripts import Script
 from denyut.tasks.attempt import Attempt, active_attempt
 from denyut.tasks.claim import us
-from denyut.tasks.envelope import HEADER, Envelope, Stamp, pack
+from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
 from denyut.tasks.fingerprint import fingerprint
 from denyut.tasks.finish import requeue
 from denyut.tasks.key import check_id, digest_of, draw_id
@@ -96,8 +96,11 @@ class Door:
             return self.send(name, args, kwargs, producer=producer, connection=connection, **given, **options)
         key = key_of_call(options.get("task_type") or app._tasks.get(name), args or (), kwargs or {}, options)  # noqa: SLF001
         intent = self._intent(name, task_id, key, _delay(app, countdown, eta), options)
-        if key is not None:
-            options["headers"] = {**(options.get("headers") or {}), KEY_HEADER: key}
+        extra = {KEY_HEADER: key} if key is not None else {}
+        if intent.delay > 0:
+            extra[ETA_HEADER] = (app.now() + timedelta(seconds=intent.delay)).isoformat()
+        if extra:
+            options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
         with sender or app.producer_or_acquire(producer) as real:
             door = _DoorProducer(self.pulse, real, intent)

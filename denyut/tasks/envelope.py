@@ -16,10 +16,14 @@ from kombu import Queue
 from kombu.compression import decompress
 from kombu.serialization import dumps, loads, prepare_accept_content
 
-__all__ = ["HEADER", "Envelope", "Stamp", "pack", "rebuild"]
+__all__ = ["ETA_HEADER", "HEADER", "Envelope", "Stamp", "pack", "rebuild"]
 
 #: The message header that carries :class:`Stamp`.
 HEADER = "denyut"
+
+#: The message header that says for when a job was meant. Not Celery's ``eta``: with that a worker whose
+#: clock is behind would keep a job that is due.
+ETA_HEADER = "denyut_eta"
 
 _PROPERTIES = ("correlation_id", "reply_to", "priority", "delivery_mode")
 _BODY_HEADERS = ("callbacks", "errbacks", "chain", "chord")

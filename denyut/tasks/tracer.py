@@ -17,7 +17,7 @@ from denyut.errors import IdempotencyConflict, JobDead, StepAside
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.claim import Claim, Code, Key, claim
-from denyut.tasks.envelope import Stamp, rebuild
+from denyut.tasks.envelope import ETA_HEADER, Stamp, rebuild
 from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
 from denyut.tasks.keying import key_of_message
@@ -51,6 +51,8 @@ class Tracer:
     def __call__(self, uuid: str, args: Any, kwargs: Any, request: dict[str, Any] | None = None) -> Any:
         """Run one delivery. A delivery that must not run gives no signal, result or callback."""
         request = request if request is not None else {}
+        if request.get("eta") is None and request.get(ETA_HEADER):
+            request["eta"] = request[ETA_HEADER]  # what the task sees is what its caller said
         delivery = _Delivery(self.task, uuid, args, kwargs, request)
         try:
             answer = delivery.claim()

@@ -327,3 +327,20 @@ def test_a_plain_clients_conflicting_key_fails_that_job_alone(bench, noop, runs)
     with pytest.raises(IdempotencyConflict):
         bench.app.AsyncResult(other).get(timeout=5)
     plain.close()
+
+
+def test_a_job_for_later_sees_the_time_it_was_meant_for(bench):
+    from datetime import datetime
+
+    from support import wait_until
+
+    from denyut.tasks.recovery import Recovery
+
+    @bench.task(name="t.later", bind=True)
+    def later(self):
+        return self.request.eta
+
+    result = later.apply_async(countdown=0.05)
+    wait_until(lambda: Recovery(bench.pulse).step() or bench.drain(), what="the job to be due")
+    bench.drain()
+    assert datetime.fromisoformat(result.get(timeout=5)).tzinfo is not None
