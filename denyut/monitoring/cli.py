@@ -1,6 +1,7 @@
 """``celery -A proj denyut ...``: the command line, put together.
 
-Found by Celery through the entry point group ``celery.commands``.
+Celery finds it through the entry point group ``celery.commands``, and imports it for each of its own
+commands, too: so nothing heavy is imported here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import click
 from denyut.monitoring.cli_doctor import doctor
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
-from denyut.monitoring.cli_median import median, worker_median
+from denyut.monitoring.cli_median import median
+from denyut.monitoring.cli_worker_median import worker_median
 
 __all__ = ["denyut"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command, print_json
-from denyut.monitoring.doctor import FAIL, examine
+from denyut.monitoring.cli_base import as_json, command
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
+    from denyut.monitoring.check import Check
 
 __all__ = ["doctor"]
 
@@ -20,14 +20,27 @@ __all__ = ["doctor"]
 @as_json
 @command
 def doctor(pulse: Denyut, as_json: bool) -> None:
-    """Check that Redis, queues, workers and leases are well. Exit code 1 if something is not."""
+    """Check Redis, settings, workers, leases and queues. Exit code 1 if a check fails."""
+    from denyut.monitoring.check import Level
+    from denyut.monitoring.doctor import examine
+    from denyut.monitoring.text import json_text
+
     checks = examine(pulse)
     if as_json:
-        print_json([asdict(check) for check in checks])
+        click.echo(json_text([asdict(check) for check in checks]))
     else:
-        for check in checks:
-            click.echo(f"{check.level:<5} {check.name:<12} {check.message}")
-            if check.hint:
-                click.echo(f"{'':<18} -> {check.hint}")
-    if any(check.level == FAIL for check in checks):
+        click.echo(_report(checks))
+    if any(check.level == Level.FAIL for check in checks):
         raise SystemExit(1)
+
+
+def _report(checks: list[Check]) -> str:
+    from denyut.monitoring.text import clean
+
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{check.level:<4}  {check.name:<{width}}  {clean(check.message)}")
+        if check.hint:
+            lines.append(f"{'':{width + 8}}-> {clean(check.hint)}")
+    return "\n".join(lines)

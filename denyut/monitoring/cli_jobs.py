@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from denyut.errors import UnknownJob
-from denyut.monitoring.cli_base import age, as_json, command, print_json, table
+from denyut.monitoring.cli_base import as_json, command
+from denyut.states import State
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.monitoring.status import Status
 
 __all__ = ["jobs"]
+
+#: A person who watches a job sees what happens half a second later at most.
+_LOOK_EVERY = 0.5
+_HEAD = ("ID", "TASK", "VERDICT", "ATTEMPT", "PROGRESS", "STAGE", "ENQUEUED")
+_STATES = click.Choice([str(state) for state in State], case_sensitive=False)
+
+
+def _job_id(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    from denyut.errors import InvalidKey
+    from denyut.tasks.key import check_id
+
+    try:
+        return check_id(value)
+    except InvalidKey as exc:
+        raise click.BadParameter(str(exc)) from exc
+
+
+def _cursor(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    from denyut.monitoring.listing import parse_cursor
+
+    try:
+        parse_cursor(value)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc
+    return value
 
 
 @click.group()
@@ -23,88 +47,65 @@ def jobs() -> None:
 
 
 @jobs.command()
-@click.argument("job_id")
+@click.argument("job_id", metavar="ID", callback=_job_id)
 @as_json
 @command
 def show(pulse: Denyut, job_id: str, as_json: bool) -> None:
     """Show one job: its verdict, its record and its newest beat."""
+    from denyut.monitoring.facts import facts
+    from denyut.monitoring.text import columns, json_text
+
     status = pulse.jobs.get(job_id, fresh=True)
     if status.record is None:
-        raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over")
-    if as_json:
-        print_json(status.as_dict())
-        return
-    for name, value in _facts(status):
-        click.echo(f"{name:<12}{value}")
+        raise click.ClickException(_unknown(status))
+    click.echo(json_text(status.as_dict()) if as_json else columns(facts(status)))
 
 
 @jobs.command(name="list")
-@click.option("--state", help="Only jobs in this state, such as RUNNING.")
+@click.option("--state", type=_STATES, help="Only jobs in this state.")
 @click.option("--task", help="Only jobs of this task.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@click.option("--cursor", help="Go on where the last page ended.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most jobs.")
+@click.option("--cursor", callback=_cursor, help="Go on where the last page ended.")
 @as_json
 @command
-def list_(pulse: Denyut, state: str, task: str, limit: int, cursor: str, as_json: bool) -> None:
+def list_(
+    pulse: Denyut, state: str | None, task: str | None, limit: int, cursor: str | None, as_json: bool
+) -> None:
     """List live jobs, and those that have ended within their retention; newest first."""
+    from denyut.monitoring.facts import summary
+    from denyut.monitoring.text import columns, json_text
+
     page = pulse.jobs.list(state=state, task=task, limit=limit, cursor=cursor)
     if as_json:
-        print_json({"jobs": [status.as_dict() for status in page.jobs], "cursor": page.cursor})
+        click.echo(json_text({"jobs": [job.as_dict() for job in page.jobs], "cursor": page.cursor}))
         return
-    table(("ID", "TASK", "VERDICT", "PROGRESS", "STAGE", "ATTEMPT", "ENQUEUED"), [_row(s) for s in page.jobs])
-    if page.cursor:
-        click.echo(f"more: --cursor {page.cursor}")
+    if page.jobs:
+        click.echo(columns([summary(job) for job in page.jobs], _HEAD))
+    elif page.cursor is None:
+        click.echo("no jobs", err=True)
+    if page.cursor is not None:
+        click.echo(f"there are more: --cursor {page.cursor}", err=True)
 
 
 @jobs.command()
-@click.argument("job_id")
-@click.option("--timeout", type=float, help="Stop after so many seconds.")
+@click.argument("job_id", metavar="ID", callback=_job_id)
+@click.option("--timeout", type=click.FloatRange(min=0), help="Stop after so many seconds.")
 @as_json
 @command
 def watch(pulse: Denyut, job_id: str, timeout: float | None, as_json: bool) -> None:
     """Follow one job to its end: a line for each change."""
-    for status in pulse.jobs.watch(job_id, timeout=timeout, every=0.5):
-        if as_json:
-            click.echo(json.dumps(status.as_dict(), default=str))
-        else:
-            click.echo("  ".join(str(cell) for cell in _row(status)[2:6]))
+    from denyut.monitoring.facts import news
+    from denyut.monitoring.text import json_text
+
+    first = pulse.jobs.get(job_id, fresh=True)
+    if first.record is None:
+        raise click.ClickException(_unknown(first))
+    for status in pulse.jobs.watch(job_id, timeout=timeout, every=_LOOK_EVERY):
+        click.echo(json_text(status.as_dict(), indent=None) if as_json else news(status))
 
 
-def _row(status: Status) -> list[Any]:
-    record, telemetry = status.record, status.telemetry
-    assert record is not None
-    stage = telemetry.stage if telemetry else ""
-    queued = age(record.queued_at, status.now_us)
-    return [status.id, record.task, status.verdict, _progress(status), stage or "-", record.attempt, queued]
+def _unknown(status: Status) -> str:
+    from denyut.monitoring.text import clean
 
-
-def _progress(status: Status) -> str:
-    telemetry = status.telemetry
-    if telemetry is None or telemetry.done is None:
-        return "-"
-    share = f" ({telemetry.progress:.0%})" if telemetry.progress is not None else ""
-    total = f"/{telemetry.total:g}" if telemetry.total is not None else ""
-    return f"{telemetry.done:g}{total}{share} {telemetry.unit}".strip()
-
-
-def _facts(status: Status) -> list[tuple[str, Any]]:
-    record, telemetry, now = status.record, status.telemetry, status.now_us
-    assert record is not None
-    facts: list[tuple[str, Any]] = [("id", status.id), ("verdict", status.verdict), ("task", record.task)]
-    facts += [("state", record.state), ("queue", record.queue), ("key", record.key or "-")]
-    facts += [("attempt", record.attempt), ("failures", record.failures), ("crashes", record.crashes)]
-    facts += [("fence", record.fence), ("owner", record.owner or "-")]
-    facts += [("enqueued", age(record.queued_at, now)), ("started", age(record.started_at, now))]
-    facts += [("finished", age(record.finished_at, now))]
-    if status.lease:
-        facts.append(("lease", f"{status.lease_ttl_ms / 1000:.1f} s left"))
-    if telemetry is not None:
-        facts += [("progress", _progress(status)), ("stage", telemetry.stage or "-")]
-        facts += [("last beat", f"{age(telemetry.last_heartbeat, now)}, {telemetry.beat_lag_ms} ms late")]
-        facts += [("memory", f"{telemetry.rss_mb or 0:.0f} MiB (peak {telemetry.rss_peak_mb or 0:.0f})")]
-        facts += [("cpu", f"{telemetry.cpu_s or 0:.2f} s")]
-    if record.recovered_us is not None:
-        facts.append(("recovered", f"{record.recovered_us / 1e6:.2f} s after the last beat"))
-    if record.error:
-        facts.append(("error", ": ".join(record.error)))
-    return facts
+    why = "no job was ever kept in its partition" if status.marked_us is None else "or its retention is over"
+    return f"no job has the id {clean(status.id)}, {why}"

@@ -1,4 +1,4 @@
-"""``celery -A proj denyut median read | streams`` and ``worker-median``."""
+"""``celery -A proj denyut median read | streams``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command, print_json, table
+from denyut.monitoring.cli_base import as_json, command
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
 
-__all__ = ["median", "worker_median"]
+__all__ = ["median"]
+
+_HEAD = ("QUANTILE", "VALUE", "COUNT", "VERSION", "DUPLICATES", "CONFLICTS", "HEALTH")
 
 
 @click.group()
@@ -22,17 +24,28 @@ def median() -> None:
 
 @median.command()
 @click.argument("stream")
-@click.option("-q", "--quantile", "quantiles", type=float, multiple=True, default=(0.5,), show_default=True)
+@click.option(
+    "-q",
+    "--quantile",
+    "quantiles",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    default=(0.5,),
+    show_default=True,
+    help="0 is the minimum, 1 the maximum; may be given more than once.",
+)
 @as_json
 @command
 def read(pulse: Denyut, stream: str, quantiles: tuple[float, ...], as_json: bool) -> None:
-    """Read the median of STREAM, or any other quantile from 0 to 1."""
+    """Read the median of STREAM, or other quantiles."""
+    from denyut.monitoring.text import columns, json_text
+
     readings = [pulse.median.read(stream, quantile=quantile) for quantile in quantiles]
     if as_json:
-        print_json([asdict(reading) for reading in readings])
+        click.echo(json_text([asdict(reading) for reading in readings]))
         return
-    rows = [[r.quantile, r.value, r.count, r.version, r.health] for r in readings]
-    table(("QUANTILE", "VALUE", "COUNT", "VERSION", "HEALTH"), rows)
+    rows = [(r.quantile, r.value, r.count, r.version, r.duplicates, r.conflicts, r.health) for r in readings]
+    click.echo(columns(rows, _HEAD))
 
 
 @median.command()
@@ -40,31 +53,12 @@ def read(pulse: Denyut, stream: str, quantiles: tuple[float, ...], as_json: bool
 @command
 def streams(pulse: Denyut, as_json: bool) -> None:
     """List the streams, each with its number of events."""
+    from denyut.monitoring.text import columns, json_text
+
     counts = pulse.median.streams()
     if as_json:
-        print_json(counts)
-        return
-    table(("STREAM", "EVENTS"), sorted(counts.items()))
-
-
-@click.command(name="worker-median", context_settings={"ignore_unknown_options": True})
-@click.option("--shards", help="Only these shards, such as 0,1,2; all by default.")
-@click.option("-l", "--loglevel", default="INFO", show_default=True)
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED)
-@command
-def worker_median(pulse: Denyut, shards: str | None, loglevel: str, extra: tuple[str, ...]) -> None:
-    """Run a worker that applies the events of the median queues. EXTRA goes to ``celery worker``."""
-    from denyut.median.worker import run
-
-    run(pulse.app, _shards(shards), loglevel, extra)
-
-
-def _shards(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"--shards {text!r}: must be whole numbers with commas between, such as 0,1,2"
-        ) from None
+        click.echo(json_text(counts))
+    elif counts:
+        click.echo(columns(list(counts.items()), ("STREAM", "EVENTS")))
+    else:
+        click.echo("no streams", err=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.keys import PartitionKeys
 
-__all__ = ["MOST_LOOKED_AT", "find_jobs"]
+__all__ = ["MOST_LOOKED_AT", "find_jobs", "parse_cursor"]
 
 #: Most jobs that one call looks at, however few of them fit.
 MOST_LOOKED_AT = 20_000
@@ -39,7 +39,7 @@ def find_jobs(
     Raises:
         ValueError: if ``cursor`` is not one.
     """
-    after = _parse(cursor)
+    after = parse_cursor(cursor)
     running = _running(pulse) if _has_lease(state) else []
     found: list[str] = []
     looked, size = 0, min(limit + 1, _A_TRIP)
@@ -127,7 +127,8 @@ def _cursor(place: _Place | None) -> str | None:
     return None if place is None else f"{place.time}:{place.job_id}"
 
 
-def _parse(cursor: str | None) -> _Place | None:
+def parse_cursor(cursor: str | None) -> _Place | None:
+    """Return the place that a cursor names. Raises ValueError if it is none."""
     if cursor is None:
         return None
     time, found, job_id = cursor.partition(":")

@@ -56,8 +56,10 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     yield _gauge(
         "denyut_leases_lapsed", "Jobs whose lease has lapsed and whom nobody has moved on.", len(lapsed)
     )
-    yield _gauge("denyut_workers", "Workers that beat.", len(found.lags))
-    late = max(found.lags, default=0.0)
+    missing = sum(partition.missing for partition in found.partitions)
+    yield _gauge("denyut_jobs_missing", "Accepted jobs that have neither ended nor are known.", missing)
+    yield _gauge("denyut_workers", "Workers that beat.", len(found.workers))
+    late = max((worker.late_s for worker in found.workers), default=0.0)
     yield _gauge("denyut_beat_lag_seconds", "How late the latest worker's heartbeat is.", max(late, 0.0))
     yield from _medians(found.shards)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from denyut.scripts import Script
+from denyut.scripts import Script, run_all
+from denyut.states import TERMINAL
 
 if TYPE_CHECKING:
-    from denyut.keys import PartitionKeys
-    from denyut.scripts import Call
+    from denyut.app import Denyut
 
-__all__ = ["Partition", "partition_call"]
+__all__ = ["Partition", "read_partitions"]
 
 PARTITION = Script("denyut.monitoring", "partition")
+
+_ACCEPTED = ("enqueued", "adopted")
+_ENDED = (*(state.lower() for state in sorted(TERMINAL)), "unpublished")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +54,43 @@ class Partition:
         )
 
     @property
+    def accepted(self) -> int:
+        """How many jobs were ever accepted."""
+        return self._counted(_ACCEPTED)
+
+    @property
+    def ended(self) -> int:
+        """How many of them have ended."""
+        return self._counted(_ENDED)
+
+    @property
+    def missing(self) -> int:
+        """How many accepted jobs have neither ended nor are in an index.
+
+        Jobs that have ended and still hold a lease are in both, and make this less than it is.
+        """
+        return max(self.accepted - self.ended - len(self.leases) - self.queued - self.scheduled, 0)
+
+    @property
     def lapsed(self) -> dict[str, int]:
         """The leases whose deadline has passed."""
         return {job_id: deadline for job_id, deadline in self.leases.items() if deadline < self.now_us}
 
+    def _counted(self, events: tuple[str, ...]) -> int:
+        return sum(count for name, count in self.counters.items() if name.partition(":")[0] in events)
 
-def partition_call(keys: PartitionKeys) -> Call:
-    """Return the call that reads one partition, for :func:`denyut.scripts.run_all`."""
-    return PARTITION.with_([keys.leases, keys.schedule, keys.queued, keys.held, keys.done, keys.counters])
+
+def read_partitions(pulse: Denyut, client: Any) -> list[Partition]:
+    """Read all partitions, each at one moment, in one pipelined round trip.
+
+    Raises:
+        redis.exceptions.RedisError: if they cannot be read.
+    """
+    calls = [
+        PARTITION.with_([keys.leases, keys.schedule, keys.queued, keys.held, keys.done, keys.counters])
+        for keys in pulse.keys.all_partitions()
+    ]
+    return [Partition.from_reply(reply) for reply in run_all(client, calls)]
 
 
 def _pairs(flat: list[bytes]) -> list[tuple[str, bytes]]:

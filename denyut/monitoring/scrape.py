@@ -1,4 +1,4 @@
-"""What one scrape reads of the store: three pipelined round trips, however many jobs there are."""
+"""What one scrape reads of the store: a few pipelined round trips, however many jobs there are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from denyut.monitoring.partition import Partition, partition_call
-from denyut.scripts import run_all
+from denyut.monitoring.partition import read_partitions
+from denyut.monitoring.workers import live_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from denyut.app import Denyut
+    from denyut.monitoring.partition import Partition
+    from denyut.monitoring.workers import Worker
 
 __all__ = ["Scrape", "scrape"]
 
@@ -24,14 +26,13 @@ _PASSED = "passed_us:"
 class Scrape:
     """What the store says.
 
-    ``started`` has the start (us) of the newest attempt of each job that holds a lease, ``lags`` the
-    seconds by which each live worker's heartbeat is late, ``shards`` the counters and the number of
-    streams of each median shard.
+    ``started`` has the start (us) of the newest attempt of each job that holds a lease, ``shards`` the
+    counters and the number of streams of each median shard.
     """
 
     partitions: list[Partition]
     started: list[int]
-    lags: list[float]
+    workers: list[Worker]
     shards: list[tuple[dict[str, int], int]]
 
     @property
@@ -61,8 +62,7 @@ def scrape(pulse: Denyut, client: Any) -> Scrape:
         redis.exceptions.RedisError: if it cannot be read.
     """
     keys, shards = pulse.keys, range(pulse.settings.median_shards)
-    calls = [partition_call(partition) for partition in keys.all_partitions()]
-    partitions = [Partition.from_reply(reply) for reply in run_all(client, calls)]
+    partitions = read_partitions(pulse, client)
     leased = [job_id for partition in partitions for job_id in partition.leases]
     pipe = client.pipeline(transaction=False)
     for job_id in leased:
@@ -70,25 +70,14 @@ def scrape(pulse: Denyut, client: Any) -> Scrape:
     for shard in shards:
         pipe.hgetall(keys.shard_counters(shard))
         pipe.scard(keys.shard_streams(shard))
-    *replies, owners = pipe.zrange(keys.workers(), 0, -1).execute()
+    replies = pipe.execute()
     started, medians = replies[: len(leased)], iter(replies[len(leased) :])
     return Scrape(
         partitions=partitions,
         started=[int(at) for at in started if at],
-        lags=_lags(pulse, client, owners, partitions[-1].now_us),
+        workers=live_workers(pulse, client),
         shards=[(_counts(next(medians)), next(medians)) for _ in shards],
     )
-
-
-def _lags(pulse: Denyut, client: Any, owners: Sequence[bytes], now_us: int) -> list[float]:
-    pipe = client.pipeline(transaction=False)
-    for owner in owners:
-        pipe.hmget(pulse.keys.worker(owner.decode()), "last_heartbeat", "beat_lag_ms")
-    # A worker that is gone stays in the list for a while, but its Hash has a time to live.
-    live = [(int(beat), float(lag or 0)) for beat, lag in pipe.execute() if beat]
-    interval = pulse.settings.beat_interval
-    # Late is the last beat that came, or the next one that has not.
-    return [max(lag / 1e3, (now_us - beat) / 1e6 - interval) for beat, lag in live]
 
 
 def _counts(raw: Mapping[bytes, bytes]) -> dict[str, int]:

@@ -6,10 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
 
 from denyut import Denyut
+from denyut.monitoring.cli import denyut
 
 SECOND = 1_000_000
+
+
+def run_command(app: Any, *args: str) -> Result:
+    """Run ``celery -A APP denyut ARGS`` in this process."""
+    return CliRunner().invoke(denyut, args, obj=CLIContext(app, no_color=True, workdir=None))
 
 
 class Desk:
@@ -65,6 +73,13 @@ class Desk:
         self.record(job_id, state, finished_at=self.ago(ago), settled=1, **fields)
         self.index("done", job_id, self.ago(ago))
 
+    def worker(self, name: str, *, beat: float = 0.0, lag_ms: int = 0, running: int = 0) -> None:
+        """Write a worker that beat ``beat`` seconds ago."""
+        owner = f"{name}|ab"
+        told = {"last_heartbeat": self.ago(beat), "beat_lag_ms": lag_ms, "name": name, "running": running}
+        self.client.hset(self.pulse.keys.worker(owner), mapping=told)
+        self.client.zadd(self.pulse.keys.workers(), {owner: self.ago(beat)})
+
     def count(self, **counters: int) -> None:
         """Add to the counters of partition 0: ``count(completed=3)`` is for task ``t.work``."""
         for what, value in counters.items():
@@ -74,6 +89,18 @@ class Desk:
 @pytest.fixture
 def make_desk(pulse: Callable[..., Denyut]) -> Callable[..., Desk]:
     return lambda **conf: Desk(pulse(**conf))
+
+
+@pytest.fixture
+def invoke() -> Callable[..., Result]:
+    """``invoke(app, *args)`` is ``celery -A APP denyut ARGS`` in this process."""
+    return run_command
+
+
+@pytest.fixture
+def cli(desk: Desk) -> Callable[..., Result]:
+    """Run ``celery -A <the desk's app> denyut ...`` in this process."""
+    return lambda *args: run_command(desk.pulse.app, *args)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import denyut
 from denyut.monitoring.metrics import EVENTS, depth_metric, metrics_of, up_metric
 from denyut.monitoring.partition import Partition
 from denyut.monitoring.scrape import Scrape
+from denyut.monitoring.workers import Worker
 from denyut.states import TERMINAL
 
 SECOND = 1_000_000
@@ -28,7 +29,7 @@ def partition(**values) -> Partition:
 
 
 def found(*partitions: Partition, **values) -> Scrape:
-    empty = {"started": [], "lags": [], "shards": [({}, 0)]}
+    empty = {"started": [], "workers": [], "shards": [({}, 0)]}
     return Scrape(partitions=list(partitions) or [partition()], **empty | values)
 
 
@@ -116,12 +117,16 @@ def test_what_is_due_later_is_not_old():
     assert told["denyut_oldest_age_seconds", "running"] == 0
 
 
-@pytest.mark.parametrize(
-    ("lags", "workers", "late"), [([], 0, 0), ([-1.9, -0.2], 2, 0), ([0.1, 2.5], 2, 2.5)]
-)
-def test_the_latest_worker_is_told(lags, workers, late):
-    told = Exposition(lags=lags)
-    assert (told["denyut_workers"], told["denyut_beat_lag_seconds"]) == (workers, late)
+@pytest.mark.parametrize(("lags", "late"), [([], 0), ([-1.9, -0.2], 0), ([0.1, 2.5], 2.5)])
+def test_workers_are_counted_and_the_latest_is_told(lags, late):
+    told = Exposition(workers=[Worker(owner="w", name="w", running=0, late_s=lag) for lag in lags])
+    assert (told["denyut_workers"], told["denyut_beat_lag_seconds"]) == (len(lags), late)
+
+
+def test_accepted_jobs_that_are_nowhere_are_told():
+    counters = {"enqueued:t": 7, "adopted:t": 1, "completed:t": 2, "unpublished:t": 1}
+    told = Exposition(partition(counters=counters, queued=1, scheduled=1, leases={"a": NOW}))
+    assert told["denyut_jobs_missing"] == 2
 
 
 def test_medians_are_told_for_each_shard():

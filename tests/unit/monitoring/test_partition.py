@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from denyut.monitoring.partition import Partition, partition_call
-from denyut.scripts import run_all
+import pytest
+
+from denyut.monitoring.partition import Partition, read_partitions
+from denyut.states import TERMINAL
 
 
 def look(desk, number: int = 0) -> Partition:
-    return Partition.from_reply(run_all(desk.client, [partition_call(desk.pulse.keys.partition(number))])[0])
+    return read_partitions(desk.pulse, desk.client)[number]
 
 
 def test_an_unused_partition_is_empty(desk):
@@ -47,3 +49,20 @@ def test_a_lease_has_lapsed_when_its_deadline_is_over_by_redis_clock(make_desk):
     desk.index("leases", "live", desk.ago(-60))
     desk.index("leases", "dead", desk.ago(1))
     assert list(look(desk).lapsed) == ["dead"]
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_a_job_that_was_accepted_and_has_ended_is_not_missing(make_desk, state):
+    desk = make_desk(denyut_partitions=1)
+    desk.count(enqueued=2, adopted=1, **{state.lower(): 3})
+    found = look(desk)
+    assert (found.accepted, found.ended, found.missing) == (3, 3, 0)
+
+
+def test_a_job_that_was_accepted_and_is_in_no_index_is_missing(make_desk):
+    desk = make_desk(denyut_partitions=1)
+    desk.count(enqueued=5, completed=1, retried=9)
+    desk.index("queued", "a", 1)
+    desk.index("schedule", "b", 1)
+    desk.index("leases", "c", 1)
+    assert look(desk).missing == 1

@@ -14,18 +14,10 @@ def desk(make_desk):
     return make_desk(denyut_median_shards=SHARDS, denyut_lease_ttl=6.0)
 
 
-def worker(desk, owner: str, *, beat: float, lag_ms: int) -> None:
-    """Write a worker that beat ``beat`` seconds ago."""
-    desk.client.hset(
-        desk.pulse.keys.worker(owner), mapping={"last_heartbeat": desk.ago(beat), "beat_lag_ms": lag_ms}
-    )
-    desk.client.zadd(desk.pulse.keys.workers(), {owner: desk.ago(beat)})
-
-
 def test_an_empty_store_is_read_as_zeros(desk):
     found = scrape(desk.pulse, desk.client)
     assert len(found.partitions) == desk.pulse.settings.partitions
-    assert (found.started, found.lags, found.shards) == ([], [], [({}, 0)] * SHARDS)
+    assert (found.started, found.workers, found.shards) == ([], [], [({}, 0)] * SHARDS)
     assert (found.counters, found.queues) == ({}, set())
 
 
@@ -46,27 +38,18 @@ def test_the_start_of_each_job_with_a_lease_is_read(desk):
     assert newer - older == pytest.approx(5e6, abs=1e6)
 
 
-def test_a_worker_is_late_by_its_last_beat_or_by_the_one_that_did_not_come(desk):
-    worker(desk, "in time", beat=1.0, lag_ms=0)
-    worker(desk, "was late", beat=0.0, lag_ms=1500)
-    worker(desk, "is silent", beat=5.0, lag_ms=0)
-    desk.client.zadd(desk.pulse.keys.workers(), {"gone": desk.ago(60)})
-    silent, in_time, late = scrape(desk.pulse, desk.client).lags
-    assert silent == pytest.approx(3.0, abs=0.5)
-    assert late == pytest.approx(1.5)
-    assert in_time <= 0
-
-
 def test_the_counters_and_streams_of_each_shard_are_read(desk):
     desk.client.hset(desk.pulse.keys.shard_counters(1), mapping={"batches": 2, "accepted": 30})
     desk.client.sadd(desk.pulse.keys.shard_streams(1), "a", "b")
     assert scrape(desk.pulse, desk.client).shards == [({}, 0), ({"batches": 2, "accepted": 30}, 2)]
 
 
-def test_a_scrape_takes_three_round_trips_however_many_jobs_there_are(desk):
+def test_a_scrape_takes_a_few_round_trips_however_many_jobs_there_are(desk):
     for n in range(30):
         desk.running(f"j{n}", n)
     scrape(desk.pulse, desk.client)  # loads the script
     before = desk.client.info("stats")["total_reads_processed"]
     scrape(desk.pulse, desk.client)
-    assert desk.client.info("stats")["total_reads_processed"] - before <= 8, "a trip may come in parts"
+    assert desk.client.info("stats")["total_reads_processed"] - before <= 10, (
+        "five, but a trip may come in parts"
+    )

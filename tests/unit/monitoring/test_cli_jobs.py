@@ -1,0 +1,98 @@
+"""``denyut jobs``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_showing_a_job_tells_what_is_known(desk, cli):
+    desk.running("j", 3)
+    desk.telemetry("j", stage="LOADING")
+    result = cli("jobs", "show", "j")
+    assert result.exit_code == 0
+    assert ["verdict", "running"] in [line.split() for line in result.stdout.splitlines()]
+    assert ["stage", "LOADING"] in [line.split() for line in result.stdout.splitlines()]
+
+
+def test_showing_a_job_as_json(desk, cli):
+    desk.running("j", 3)
+    data = json.loads(cli("jobs", "show", "j", "--json").stdout)
+    assert (data["id"], data["verdict"], data["record"]["task"]) == ("j", "running", "t.work")
+
+
+@pytest.mark.parametrize("verb", ["show", "watch"])
+def test_an_unknown_job_is_exit_code_1_and_says_so(desk, cli, verb):
+    result = cli("jobs", verb, "nobody")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: no job has the id nobody, no job was ever kept in its partition\n"
+    desk.client.set(desk.pulse.keys.partition(desk.pulse.keys.partition_of("nobody")).marker, 1)
+    assert "or its retention is over" in cli("jobs", verb, "nobody").stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("show", ""), "must not be empty"),
+        (("show", "x" * 256), "at most 255"),
+        (("show",), "Missing argument"),
+        (("list", "--state", "BROKEN"), "'BROKEN' is not one of"),
+        (("list", "--limit", "0"), "--limit"),
+        (("list", "--cursor", "x"), "--cursor"),
+        (("watch", "j", "--timeout", "-1"), "--timeout"),
+        (("dance",), "No such command"),
+    ],
+)
+def test_a_wrong_option_is_exit_code_2(cli, args, says):
+    result = cli("jobs", *args)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_list_is_aligned_and_goes_on_at_its_cursor(desk, cli):
+    for n in range(3):
+        desk.ended(f"job-{n}", ago=n, state="FAILED")
+    desk.queued("other", 5)
+    result = cli("jobs", "list", "--state", "failed", "--task", "t.work", "--limit", "2")
+    head, *rows = result.stdout.splitlines()
+    assert head.split()[:3] == ["ID", "TASK", "VERDICT"]
+    assert [row.split()[0] for row in rows] == ["job-0", "job-1"]
+    assert {row.index("t.work") for row in rows} == {head.index("TASK")}
+    cursor = result.stderr.split("--cursor ")[1].strip()
+    rest = cli("jobs", "list", "--state", "FAILED", "--cursor", cursor)
+    assert [row.split()[0] for row in rest.stdout.splitlines()[1:]] == ["job-2"]
+    assert rest.stderr == ""
+
+
+def test_a_list_of_nothing_says_so_and_is_no_error(cli):
+    result = cli("jobs", "list")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no jobs\n")
+
+
+def test_a_list_as_json_has_jobs_and_cursor(desk, cli):
+    for n in range(2):
+        desk.queued(f"job-{n}", ago=n)
+    data = json.loads(cli("jobs", "list", "--limit", "1", "--json").stdout)
+    assert ([job["id"] for job in data["jobs"]], data["cursor"].split(":")[1]) == (["job-0"], "job-0")
+    assert json.loads(cli("jobs", "list", "--task", "none", "--json").stdout) == {"jobs": [], "cursor": None}
+
+
+def test_watching_ends_with_the_job(desk, cli):
+    desk.ended("j", 1)
+    assert cli("jobs", "watch", "j").stdout == "completed   attempt 1\n"
+
+
+def test_watching_as_json_is_one_document_a_line(desk, cli):
+    desk.queued("j", 1)
+    result = cli("jobs", "watch", "j", "--timeout", "0.01", "--json")
+    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()] == ["queued"]
+
+
+def test_a_task_cannot_write_to_the_terminal_of_who_looks(desk, cli):
+    desk.running("j", 1)
+    desk.telemetry("j", stage="\x1b[2Jfake\nline")
+    for verb in (("show", "j"), ("list",), ("watch", "j", "--timeout", "0")):
+        text = cli("jobs", *verb).stdout
+        assert "\x1b" not in text
+        assert "fake line" in text
