@@ -65,8 +65,8 @@ class Desk:
         self.index("schedule", job_id, self.ago(-due_in))
 
     def running(self, job_id: str, ago: float, **fields: Any) -> None:
+        self.lease(job_id)  # first: whoever looks between the two would see a crashed job
         self.record(job_id, "RUNNING", started_at=self.ago(ago), **fields)
-        self.lease(job_id)
         self.index("leases", job_id, self.ago(-5))
 
     def ended(self, job_id: str, ago: float, state: str = "COMPLETED", **fields: Any) -> None:
