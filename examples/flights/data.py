@@ -9,6 +9,7 @@ import csv
 from collections import defaultdict
 from importlib.util import find_spec
 from io import TextIOWrapper
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
@@ -47,8 +48,9 @@ def read_month(month: str) -> list[Flight]:
     year, number = month.split("-")
     begin = f"{year},{int(number)},"
     with ZipFile(data_file()) as archive, archive.open("flights.csv") as raw:
-        lines = [line for line in TextIOWrapper(raw, "ascii") if line.startswith(begin)]
-    return [_flight(f"{month}/{place}", row) for place, row in enumerate(csv.reader(lines))]
+        lines = dropwhile(lambda line: not line.startswith(begin), TextIOWrapper(raw, "ascii"))
+        rows = csv.reader(takewhile(lambda line: line.startswith(begin), lines))  # the file is by month
+        return [_flight(f"{month}/{place}", row) for place, row in enumerate(rows)]
 
 
 def events_by_stream(flights: list[Flight]) -> dict[str, list[tuple[float, str]]]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 TASK = "flights.import_month"
 START_TIMEOUT = 60.0
-LOOK_EVERY, SHOW_EVERY = 0.1, 0.5  # seconds
+LOOK_EVERY, SHOW_EVERY = 0.2, 0.6  # seconds
 
 _CELERY = (sys.executable, "-m", "celery", "-A", "app")
 # Denyut needs no talk among workers; without it a worker is there a second earlier.
