@@ -7,13 +7,19 @@ top, as in any list that is newest first; one that does not change is never left
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from denyut.monitoring.heads import read_heads
 from denyut.states import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from denyut.app import Denyut
     from denyut.keys import PartitionKeys
+    from denyut.monitoring.heads import Head
 
 __all__ = ["MOST_LOOKED_AT", "find_jobs", "parse_cursor"]
 
@@ -29,6 +35,16 @@ class _Place(NamedTuple):
     job_id: str
 
 
+class _Wanted(NamedTuple):
+    """What a job must be; None: anything."""
+
+    state: State | None
+    task: str | None
+
+    def fits(self, head: Head) -> bool:
+        return bool(head.state) and self.state in (None, head.state) and self.task in (None, head.task)
+
+
 def find_jobs(
     pulse: Denyut, *, state: State | None, task: str | None, limit: int, cursor: str | None
 ) -> tuple[list[str], str | None]:
@@ -39,77 +55,75 @@ def find_jobs(
     Raises:
         ValueError: if ``cursor`` is not one.
     """
-    after = parse_cursor(cursor)
-    running = _running(pulse) if _has_lease(state) else []
-    found: list[str] = []
-    looked, size = 0, min(limit + 1, _A_TRIP)
-    while True:
-        places = _next_places(pulse, state, running, after, size)
-        fits = _fits(pulse, places, state, task)
-        for place, fit in zip(places, fits, strict=True):
-            if len(found) == limit:
-                return found, _cursor(after)
-            after = place
-            if fit:
-                found.append(place.job_id)
-        looked += len(places)
-        if len(places) < size:
-            return found, None
-        if looked >= MOST_LOOKED_AT:
-            return found, _cursor(after)
-        size = min(2 * size, _A_TRIP)
+    wanted, after, looked = _Wanted(state, task), parse_cursor(cursor), 0
+    size = min(limit + 1, _A_TRIP)
+    places = _all_places(pulse, wanted, after, size)
+    found: dict[str, None] = {}
+    while chunk := list(islice(places, size)):
+        heads = read_heads(pulse, pulse.store.client, [place.job_id for place in chunk])
+        for place in chunk:
+            if len(found) == limit or looked == MOST_LOOKED_AT:
+                return list(found), _cursor(after)
+            after, looked = place, looked + 1
+            if wanted.fits(heads[place.job_id]):
+                found.setdefault(place.job_id)  # it may have moved from index to index meanwhile
+        size = _A_TRIP
+    return list(found), None
 
 
-def _next_places(
-    pulse: Denyut, state: State | None, running: list[_Place], after: _Place | None, size: int
-) -> list[_Place]:
+def _all_places(pulse: Denyut, wanted: _Wanted, after: _Place | None, size: int) -> Iterator[_Place]:
+    """Yield every place after ``after`` where a wanted job may be, in order."""
+    client = pulse.store.client
+    running = sorted(_running(pulse, wanted), reverse=True) if _has_lease(wanted.state) else []
+    keys = [key for partition in pulse.keys.all_partitions() for key in _indexes(partition, wanted.state)]
+    first = _pages(client, keys, after, size)
+    walks = [_walk(client, key, page, size) for key, page in zip(keys, first, strict=True)]
+    return merge((p for p in running if after is None or p < after), *walks, reverse=True)
+
+
+def _walk(client: Any, key: str, page: list[_Place], size: int) -> Iterator[_Place]:
+    """Yield the places of one index, from ``page`` on."""
+    while page:
+        yield from page
+        (page,) = _pages(client, [key], page[-1], size) if len(page) >= size else ([],)
+
+
+def _pages(client: Any, keys: list[str], after: _Place | None, size: int) -> list[list[_Place]]:
+    """Return the next places of each index: at least ``size``, if there are so many."""
     newest_first = {"desc": True, "byscore": True, "withscores": True}
-    pipe = pulse.store.client.pipeline(transaction=False)
-    for partition in pulse.keys.all_partitions():
-        for index in _indexes(partition, state):
-            below = "+inf" if after is None else f"({after.time}"
-            pipe.zrange(index, below, "-inf", **newest_first, offset=0, num=size)
-            if after is not None:  # all of that very time: the order goes on by id
-                pipe.zrange(index, after.time, after.time, **newest_first)
-    newest: dict[str, int] = {place.job_id: place.time for place in running}
-    for rows in pipe.execute():
-        for name, score in rows:
-            job_id = name.decode()
-            newest[job_id] = max(int(score), newest.get(job_id, 0))
-    places = (_Place(time, job_id) for job_id, time in newest.items())
-    return sorted((place for place in places if after is None or place < after), reverse=True)[:size]
+    pipe = client.pipeline(transaction=False)
+    for key in keys:
+        if after is not None:  # all of that very time: the order goes on by id
+            pipe.zrange(key, after.time, after.time, **newest_first)
+        below = "+inf" if after is None else f"({after.time}"
+        pipe.zrange(key, below, "-inf", **newest_first, offset=0, num=size)
+    replies = iter(pipe.execute())
+    if after is None:
+        return [_places(rows) for rows in replies]
+    return [[p for p in _places(ties) if p < after] + _places(next(replies)) for ties in replies]
 
 
-def _running(pulse: Denyut) -> list[_Place]:
+def _places(rows: list[tuple[bytes, float]]) -> list[_Place]:
+    return [_Place(int(score), job_id.decode()) for job_id, score in rows]
+
+
+def _running(pulse: Denyut, wanted: _Wanted) -> list[_Place]:
     """Return the jobs with a lease by when they began: the index's own order changes with every beat."""
     client = pulse.store.client
     pipe = client.pipeline(transaction=False)
     for partition in pulse.keys.all_partitions():
         pipe.zrange(partition.leases, 0, -1)
-    job_ids = [name.decode() for names in pipe.execute() for name in names]
-    pipe = client.pipeline(transaction=False)
-    for job_id in job_ids:
-        pipe.hmget(pulse.keys.job(job_id).record, "finished_at", "started_at")
-    times = [int(finished or started or 0) for finished, started in pipe.execute()]
-    return [_Place(time, job_id) for time, job_id in zip(times, job_ids, strict=True)]
-
-
-def _fits(pulse: Denyut, places: list[_Place], state: State | None, task: str | None) -> list[bool]:
-    """Whether each job is still there, in this state and of this task (None: any)."""
-    pipe = pulse.store.client.pipeline(transaction=False)
-    for place in places:
-        pipe.hmget(pulse.keys.job(place.job_id).record, "state", "task")
+    heads = read_heads(pulse, client, [name.decode() for names in pipe.execute() for name in names])
     return [
-        bool(is_state)
-        and (state is None or is_state.decode() == state)
-        and (task is None or (is_task or b"").decode() == task)
-        for is_state, is_task in pipe.execute()
+        _Place(head.finished_at or head.started_at, job_id)
+        for job_id, head in heads.items()
+        if wanted.fits(head)
     ]
 
 
 def _indexes(partition: PartitionKeys, state: State | None) -> list[str]:
     """Return the indexes besides ``leases``. What is in ``held`` is in ``queued``, too."""
-    every = {
+    every: dict[State | None, list[str]] = {
         State.RUNNING: [],
         State.QUEUED: [partition.queued],
         State.SCHEDULED: [partition.schedule],

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from denyut.monitoring.heads import read_heads
 from denyut.monitoring.partition import read_partitions
 from denyut.monitoring.workers import live_workers
 
@@ -63,20 +64,17 @@ def scrape(pulse: Denyut, client: Any) -> Scrape:
     """
     keys, shards = pulse.keys, range(pulse.settings.median_shards)
     partitions = read_partitions(pulse, client)
-    leased = [job_id for partition in partitions for job_id in partition.leases]
+    heads = read_heads(pulse, client, [job_id for partition in partitions for job_id in partition.leases])
     pipe = client.pipeline(transaction=False)
-    for job_id in leased:
-        pipe.hget(keys.job(job_id).record, "started_at")
     for shard in shards:
         pipe.hgetall(keys.shard_counters(shard))
         pipe.scard(keys.shard_streams(shard))
-    replies = pipe.execute()
-    started, medians = replies[: len(leased)], iter(replies[len(leased) :])
+    replies = iter(pipe.execute())
     return Scrape(
         partitions=partitions,
-        started=[int(at) for at in started if at],
+        started=[head.started_at for head in heads.values() if head.started_at],
         workers=live_workers(pulse, client),
-        shards=[(_counts(next(medians)), next(medians)) for _ in shards],
+        shards=[(_counts(next(replies)), next(replies)) for _ in shards],
     )
 
 
