@@ -64,7 +64,8 @@ class JobRequest(Request):  # type: ignore[misc]
         )
         # The record has the message: the broker's copy is not needed any more.
         self.acknowledge()
-        self.send_event("task-failed", exception=repr(exc), traceback="")
+        event = "task-failed" if moved == "DEAD" else "task-retried"
+        self.send_event(event, exception=repr(exc), traceback="")
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         state = State.EXPIRED if expired else State.CANCELLED

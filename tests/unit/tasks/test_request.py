@@ -77,7 +77,10 @@ def test_a_lost_childs_running_job_is_published_again_at_once(receive, bench):
     with pytest.raises(DiedError):
         bench.run(message)
     request.worker_pid = os.getpid()
+    events = []
+    request.send_event = lambda kind, **_: events.append(kind)
     request.on_failure(info(WorkerLostError("signal 9")))
+    assert events == ["task-retried"], "who watches is not told of a failure"
     record = bench.record(result.id)
     assert (record.state, record.crashes, record.generation) == (State.QUEUED, 1, 2)
     assert receive.acks == ["ack"]
