@@ -1,5 +1,6 @@
 -- Read a few fields of many records of one partition: far cheaper than a command for each.
 -- KEYS: records
+-- ARGV: none
 -- Returns: for each, in order: state, task, started_at, finished_at ('' if there is none)
 -- Complexity: O(records).
 local found = {}

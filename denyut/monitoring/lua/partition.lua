@@ -1,5 +1,6 @@
 -- Read the indexes and counters of one partition, at one moment.
 -- KEYS: 1 leases, 2 schedule, 3 queued, 4 held, 5 done, 6 counters
+-- ARGV: none
 -- Returns: {now (us), counters (flat name-count list), leases (flat list of id and deadline, by deadline),
 --   sizes of schedule, queued, held and done, first due, first queued ('' if there is none)}
 -- Complexity: O(running jobs + counters).
