@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from math import isfinite
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script, run_all
 from denyut.signals.procfs import Usage, usage
 from denyut.tasks.slots import CANCEL, LOST, SlotState
+from denyut.tasks.told import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,20 +151,10 @@ class Beater:
 
 
 def _arguments(job: SlotState, used: Usage | None) -> tuple[Any, ...]:
-    part = job.done / job.total if job.done is not None and job.total else None
     return (
-        *(job.job_id, job.owner, job.fence, job.attempt),
-        *(job.progress_seq, _number(job.done), _number(job.total), _number(part), job.unit),
-        *(job.stage_seq, job.stage),
+        *(job.job_id, job.owner, job.fence, job.attempt, *told(job)),
         *(_rounded(used and used.rss_mb), _rounded(used and used.rss_peak_mb), _rounded(used and used.cpu_s)),
     )
-
-
-def _number(value: float | None) -> str:
-    """Return a number exactly, as short as can be; empty if there is none."""
-    if value is None or not isfinite(value):
-        return ""
-    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _rounded(value: float | None) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.tasks.claim import Claim
     from denyut.tasks.run import JobRun
+from denyut.tasks.told import last_told
 
 __all__ = ["Attempt", "activate_attempt", "active_attempt"]
 
@@ -136,6 +137,7 @@ class Attempt:
                 digest=self.claim.digest,
                 retention=self.retention,
                 settled=settled,
+                telemetry=last_told(self.run.slot),
             )
         except RedisError as exc:
             raise self._unwritten(outcome.state, exc) from exc

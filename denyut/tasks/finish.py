@@ -12,6 +12,8 @@ from denyut.tasks.claim import us
 from denyut.tasks.patience import patiently
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from denyut.app import Denyut
 
 __all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle"]
@@ -51,14 +53,17 @@ def finish(
     digest: str | None,
     retention: float,
     settled: bool,
+    telemetry: Sequence[Any] = (),
 ) -> bool:
     """End the attempt ``fence`` of a job; with ``settled``, close the job in the same step.
+
+    ``telemetry``: fields and values of what the task told last, which no beat may have seen.
 
     Returns:
         False if another attempt owns the job: then nothing was written.
     """
     args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
-    args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
+    args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl), *telemetry]
     keys = pulse.keys.script(job_id, digest)
     ok = bool(patiently(lambda: FINISH(pulse.store.client, keys, args)) == b"OK")
     if ok and outcome.state != State.COMPLETED:

@@ -1,7 +1,7 @@
 -- End a running attempt in a terminal state. Only the newest fence can.
 -- KEYS: the thirteen of job.lua
 -- ARGV: 1 id, 2 fence, 3 state, 4 '1' to settle at once, 5 result, 6 exception, 7 error, 8 traceback,
---       9 retention (us), 10 lease ttl (us)
+--       9 retention (us), 10 lease ttl (us), then the last telemetry of the attempt: fields and values
 -- Returns: 'OK' | 'LOST' another attempt owns the job, nothing was written
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
@@ -19,7 +19,9 @@ if old[1] == 'RUNNING' then
   if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
   if ARGV[6] ~= '' then redis.call('HSET', record, 'exc', ARGV[6]) end
   if ARGV[7] ~= '' then redis.call('HSET', record, 'error', ARGV[7], 'traceback', ARGV[8]) end
-  if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end
+  if redis.call('EXISTS', telemetry) == 1 then  -- what the task told since the last beat is not lost
+    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 11))
+  end
   count(string.lower(state), old[3])
   event(string.lower(state), fence, old[4], ARGV[7], false)
 end

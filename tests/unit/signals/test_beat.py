@@ -8,8 +8,8 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from denyut.scripts import slot_tag
-from denyut.signals.beat import _number
 from denyut.tasks.slots import CANCEL, LOST
+from denyut.tasks.told import _number
 
 FENCE = 1_700_000_000_000_000
 
