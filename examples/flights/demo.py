@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 def perform(months: Sequence[str], timeout: float, *, keep: bool) -> bool:
     """Play the demo in a temporary folder, print the report, and return whether it is a PASS."""
-    with TemporaryDirectory(prefix="denyut-demo-") as name:
+    # The server ends with this process, so it may still write while its folder is taken away.
+    with TemporaryDirectory(prefix="denyut-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "pyproject.toml").touch()  # makes it a project's folder: the server's data stay in it
         server = ensure_server(folder)
@@ -44,6 +45,8 @@ def perform(months: Sequence[str], timeout: float, *, keep: bool) -> bool:
         from app import pulse  # it reads the environment
 
         with Stage(folder, os.environ) as stage:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, stage.interrupt)
             view = make_view()
             try:
                 plot = Plot(pulse, stage, server, months, view, timeout)
@@ -77,7 +80,7 @@ def main() -> int:
     parser.add_argument("--months", type=int, default=12, choices=range(1, 13), help="how many (12)")
     parser.add_argument("--timeout", type=float, default=150.0, help="seconds until it gives up (150)")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: stop everything, then end
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return 0 if perform(MONTHS[: options.months], options.timeout, keep=options.keep) else 1
     except (StageError, DenyutError, FileNotFoundError) as error:

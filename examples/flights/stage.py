@@ -76,6 +76,7 @@ class Stage:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self._env = env
+        self._interrupted = False
         self.parts: list[Part] = []
 
     def __enter__(self) -> Self:
@@ -99,8 +100,15 @@ class Stage:
                 raise part.failure(f"was not ready after {timeout:g} s")
             time.sleep(0.05)
 
+    def interrupt(self, *_: object) -> None:
+        """Handle a signal: end as Ctrl-C does."""
+        self._interrupted = True  # what is raised here is lost if Python is just starting a process
+        raise KeyboardInterrupt
+
     def check(self) -> None:
-        """Raise StageError if a part has ended that should be running."""
+        """Raise StageError if a part has ended that should be running, KeyboardInterrupt if it is time to."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         for part in self.parts:
             if part.expected and part.process.poll() is not None:
                 raise part.failure(f"ended by itself (exit code {part.process.returncode})")
@@ -144,4 +152,4 @@ def answers(url: str) -> bool:
 
 def _die_with_parent() -> None:
     """Have the kernel end this process if the demo is killed itself, so that nothing is left behind."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -78,12 +78,15 @@ def test_two_months_survive_both_kills_and_every_number_is_exact(demo, tmp_path)
 
 
 @pytest.mark.slow
-def test_an_interrupted_demo_leaves_nothing_behind(demo, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+)
+def test_a_demo_that_is_ended_early_leaves_no_process_behind(demo, tmp_path, number, code):
     process = demo("--months", "1")
     printed_until(process, "   0.0 s")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 130
-    assert list(tmp_path.glob("denyut-demo-*")) == []
+    process.send_signal(number)
+    assert process.wait(30) == code
+    assert code < 0 or list(tmp_path.glob("denyut-demo-*")) == []
 
 
 @pytest.mark.slow

@@ -69,6 +69,13 @@ def test_nobody_is_left_at_the_end_not_even_who_will_not_go(tmp_path):
     assert not is_running(other.process.pid)
 
 
+def test_an_interrupt_that_was_lost_is_raised_at_the_next_look(stage):
+    with pytest.raises(KeyboardInterrupt):
+        stage.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        stage.check()
+
+
 def test_a_port_on_which_nobody_listens_does_not_answer():
     url = f"http://127.0.0.1:{free_port()}/"
     assert not answers(url)
