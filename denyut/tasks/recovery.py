@@ -16,13 +16,13 @@ from random import uniform
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ContentDisallowed, EncodeError, OperationalError
 from redis.exceptions import RedisError
 
 from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.tasks.claim import us
-from denyut.tasks.depth import queue_depth
+from denyut.tasks.lost import LostMessages
 from denyut.tasks.recover import recover, recover_lost_child
 
 if TYPE_CHECKING:
@@ -58,13 +58,16 @@ class Recovery(Service):
     def step(self) -> int:
         """Look once at all partitions and move on what is due. Returns how many jobs were moved."""
         client = self.pulse.store.client
-        long_look = self._is_long_look()
-        most = self._most()
+        lost = LostMessages(self.pulse, client)
         moved = 0
-        for job_id, why in self._overdue(client, most, long_look=long_look)[:most]:
-            if why == "lost" and not self._message_is_nowhere(client, job_id):
-                continue
-            moved += recover(self.pulse, job_id, why) != "NOTHING"
+        most = self._most()
+        for job_id, why in self._overdue(client, most, long_look=self._is_long_look())[:most]:
+            try:
+                if why != "lost" or lost.has(job_id):
+                    moved += recover(self.pulse, job_id, why) != "NOTHING"
+            except (ValueError, KeyError, EncodeError, ContentDisallowed):
+                # Its message cannot be read. The others must not wait for it.
+                logger.exception("recovery: job %s could not be moved on", job_id)
         self.rounds += 1
         return moved
 
@@ -107,20 +110,10 @@ class Recovery(Service):
             for p in self.pulse.keys.all_partitions()
         ]
         found: dict[str, str] = {}
+        waiting: dict[str, str] = {}
         for lapsed, due, held, long in run_all(client, calls):
-            found |= {job_id.decode(): "lost" for job_id in long}
-            found |= {job_id.decode(): "lapsed" for job_id in [*held, *due, *lapsed]}
+            found |= {job_id.decode(): "lapsed" for job_id in [*lapsed, *due, *held]}
+            waiting |= {job_id.decode(): "lost" for job_id in long}
+        # Those that are known to be alone come first.
+        found = found | {job_id: why for job_id, why in waiting.items() if job_id not in found}
         return list(found.items())
-
-    def _message_is_nowhere(self, client: Any, job_id: str) -> bool:
-        """Whether the queue of a job that was queued for long is empty, or has passed it over."""
-        keys = self.pulse.keys
-        partition = keys.partition(keys.partition_of(job_id))
-        queue = client.hget(keys.job(job_id).record, "queue")
-        since = client.zscore(partition.queued, job_id)
-        if queue is None or since is None:
-            return False
-        passed = client.hget(partition.counters, f"passed_us:{queue.decode()}")
-        if passed is not None and int(passed) > since + us(self.pulse.settings.queued_timeout):
-            return True
-        return queue_depth(self.pulse.app, queue.decode()) == 0

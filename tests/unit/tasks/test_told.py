@@ -46,8 +46,13 @@ def test_the_last_words_are_those_since_the_last_beat_too(slot):
     slot.stage("FINALIZING")
     said = last_told(slot)
     assert dict(zip(said[::2], said[1::2], strict=True)) == {
-        "progress_seq": 1, "done": "9", "total": "9", "progress": "1", "unit": "rows",
-        "stage_seq": 1, "stage": "FINALIZING",
+        "progress_seq": 1,
+        "done": "9",
+        "total": "9",
+        "progress": "1",
+        "unit": "rows",
+        "stage_seq": 1,
+        "stage": "FINALIZING",
     }
 
 
