@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from denyut.errors import ConfigurationError
 
@@ -201,6 +202,10 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"
         )
+    elif meta["kind"] == "url" and not _has_valid_port(value):
+        raise ConfigurationError(
+            f"{_PREFIX}{name}={hide_password(value)!r}: the port must be a number to 65535"
+        )
     elif meta["kind"] == "url" and value.partition("://")[0] not in _URL_SCHEMES:
         raise ConfigurationError(
             f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with one of "
@@ -214,3 +219,11 @@ def _validate_number(name: str, value: Any, limits: tuple[float, float], *, whol
     allowed = f"{'a whole number' if whole else 'a number'} from {low:g} to {high:g} {unit}".rstrip()
     if isinstance(value, bool) or not right_type or not isfinite(value) or not low <= value <= high:
         raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be {allowed}")
+
+
+def _has_valid_port(url: str) -> bool:
+    try:
+        _ = urlsplit(url).port  # where a port that is none is noticed
+    except ValueError:
+        return False
+    return True

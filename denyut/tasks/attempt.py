@@ -108,7 +108,14 @@ class Attempt:
             return
         fence, digest = self.claim.fence, self.claim.digest
         try:
-            self.settled = settle(self.pulse, self.run.id, fence, digest=digest, retention=self.retention)
+            self.settled = settle(
+                self.pulse,
+                self.run.id,
+                fence,
+                digest=digest,
+                retention=self.retention,
+                completed=self.ended == State.COMPLETED,
+            )
         except RedisError:
             # Unsettled, it is replayed when Redis is back: what follows it has ids of its own, and is
             # not sent twice.

@@ -48,7 +48,7 @@ def bury(
             traceback=None,
             einfo=None,
         )
-    settle(pulse, job_id, fence, digest=digest, retention=retention)
+    settle(pulse, job_id, fence, digest=digest, retention=retention, completed=False)
 
 
 def _context(app: Any, envelope: Envelope) -> Context:

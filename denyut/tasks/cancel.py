@@ -8,6 +8,7 @@ from denyut.scripts import Script
 from denyut.states import State
 from denyut.tasks.claim import us
 from denyut.tasks.finish import Outcome
+from denyut.tasks.keying import close_foreign_key
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -25,6 +26,8 @@ def end_from_outside(
     *,
     retention: float | None,
     running: bool,
+    owner: str = "",
+    pid: int | None = None,
 ) -> tuple[bool, State | None]:
     """End a live job as ``state`` and close it.
 
@@ -35,6 +38,8 @@ def end_from_outside(
         exc: why, if there is an error to tell.
         retention: seconds to remember it; None: the setting.
         running: end it also if an attempt is running, which is fenced off.
+        owner: with ``running``: only the attempt of this worker node,
+        pid: in this process of it.
 
     Returns:
         Whether it was ended, and the state in which it was found (None: there is no record).
@@ -43,5 +48,8 @@ def end_from_outside(
     digest = pulse.store.client.hget(pulse.keys.job(job_id).record, "digest")
     keys = pulse.keys.script(job_id, digest.decode() if digest else None)
     args = [job_id, state, outcome.error, us(retention or pulse.settings.retention), "1" if running else "0"]
+    args += [owner, pid or ""]
     ended, found = END(pulse.store.client, keys, args)
+    if ended:
+        close_foreign_key(pulse, job_id, digest.decode() if digest else None)
     return bool(ended), State(found.decode()) if found else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -19,13 +20,14 @@ from redis.exceptions import RedisError
 
 from denyut.errors import IdempotencyConflict, LeaseLost
 from denyut.scripts import Script
+from denyut.states import TERMINAL, State
 from denyut.tasks.attempt import Attempt, active_attempt
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
 from denyut.tasks.fingerprint import fingerprint
 from denyut.tasks.finish import requeue
 from denyut.tasks.key import check_id, digest_of, draw_id
-from denyut.tasks.keying import KEY_HEADER, hold_key, key_of_call
+from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
 
 if TYPE_CHECKING:
@@ -184,6 +186,9 @@ class _DoorProducer:
         intent = self._intent
         reply = self._requeue(envelope) if intent.attempt else self._first(envelope)
         code = reply[0].decode()
+        if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):
+            reply = self._first(envelope)
+            code = reply[0].decode()
         if code in ("DUPLICATE", "EXISTS"):
             raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
         if code == "CONFLICT":
@@ -193,6 +198,17 @@ class _DoorProducer:
         if code == "SCHEDULED":
             return None
         return Stamp(gen=int(reply[3]), marker=reply[1].decode(), at=int(reply[2]))
+
+    def _is_left_over(self, holder: str) -> bool:
+        """Free the key if ``holder``, a job of another partition, can no longer answer for it."""
+        pulse, digest = self._pulse, self._intent.digest
+        if digest is None or pulse.keys.partition_of(holder) == pulse.keys.partition_of(digest):
+            return False
+        state = pulse.store.client.hget(pulse.keys.job(holder).record, "state")
+        if state is not None and State(state.decode()) not in TERMINAL - {State.COMPLETED}:
+            return False
+        close_foreign_key(pulse, holder, digest)
+        return True
 
     def _first(self, envelope: Envelope) -> list[Any]:
         intent, pulse = self._intent, self._pulse
@@ -236,11 +252,14 @@ class _DoorProducer:
         if intent.attempt is None:  # a retry that could not be published stays queued: recovery has it
             keys = pulse.keys.script(intent.id, intent.digest)
             UNRESERVE(pulse.store.client, keys, [intent.id, intent.token, us(intent.retention)])
+            close_foreign_key(pulse, intent.id, intent.digest)
 
 
 def _delay(app: Any, countdown: float | None, eta: Any) -> float:
     """Return the seconds until a job is due, by the producer's clock; Redis' clock takes over from here."""
     if countdown:
+        if not isfinite(countdown):
+            raise ValueError(f"countdown={countdown!r}: must be a finite number of seconds")
         return float(countdown)
     if not eta:
         return 0.0

@@ -46,7 +46,10 @@ class Stamp:
         raw = request.get(HEADER)
         if not isinstance(raw, Mapping):
             return cls()
-        return cls(int(raw.get("gen", 0)), str(raw.get("marker", "")), int(raw.get("at", 0)))
+        gen, marker, at = raw.get("gen"), raw.get("marker"), raw.get("at")
+        if not (isinstance(gen, int) and isinstance(marker, str) and isinstance(at, int)):
+            return cls()  # not one of ours
+        return cls(gen, marker, at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from denyut.scripts import Script
 from denyut.states import State
 from denyut.tasks.claim import us
+from denyut.tasks.keying import close_foreign_key
 from denyut.tasks.patience import patiently
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ FINISH = Script("denyut.tasks", "finish")
 SETTLE = Script("denyut.tasks", "settle")
 REQUEUE = Script("denyut.tasks", "requeue")
 CHECKPOINT = Script("denyut.tasks", "checkpoint")
-RELEASE_KEY = Script("denyut.tasks", "release_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +67,22 @@ def finish(
     keys = pulse.keys.script(job_id, digest)
     ok = bool(patiently(lambda: FINISH(pulse.store.client, keys, args)) == b"OK")
     if ok and outcome.state != State.COMPLETED:
-        _release_foreign_key(pulse, job_id, digest)
+        close_foreign_key(pulse, job_id, digest)
+    elif ok and settled:
+        close_foreign_key(pulse, job_id, digest, keep=retention)
     return ok
 
 
-def settle(pulse: Denyut, job_id: str, fence: int, *, digest: str | None, retention: float) -> bool:
+def settle(
+    pulse: Denyut, job_id: str, fence: int, *, digest: str | None, retention: float, completed: bool
+) -> bool:
     """Close a finished job: its continuation was sent. Returns False if another attempt owns it."""
     args = [job_id, fence, us(retention)]
     keys = pulse.keys.script(job_id, digest)
-    return bool(patiently(lambda: SETTLE(pulse.store.client, keys, args)) == b"OK")
+    ok = bool(patiently(lambda: SETTLE(pulse.store.client, keys, args)) == b"OK")
+    if ok:
+        close_foreign_key(pulse, job_id, digest, keep=retention if completed else 0.0)
+    return ok
 
 
 def requeue(
@@ -117,11 +124,6 @@ def save_checkpoint(pulse: Denyut, job_id: str, fence: int, data: str, *, retent
     args = [job_id, fence, data, round(retention * 1000)]
     keys = pulse.keys.script(job_id)
     return bool(patiently(lambda: CHECKPOINT(pulse.store.client, keys, args)) == b"OK")
-
-
-def _release_foreign_key(pulse: Denyut, job_id: str, digest: str | None) -> None:
-    if digest and pulse.keys.partition_of(digest) != pulse.keys.partition_of(job_id):
-        RELEASE_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id])
 
 
 def _shorten(text: str, most: int = 20_000) -> str:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from denyut.scripts import Script
 from denyut.states import TERMINAL, State
 from denyut.tasks.claim import us
-from denyut.tasks.finish import RELEASE_KEY
-from denyut.tasks.keying import hold_key
+from denyut.tasks.keying import CLOSE_KEY, hold_key
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -56,7 +55,7 @@ def _take_over(pulse: Denyut, job_id: str, other: str) -> bool:
     digest, fp = (_text(value) for value in client.hmget(record, "digest", "fp"))
     if not digest:
         return True
-    RELEASE_KEY(client, [pulse.keys.idempotency(digest)], [other])
+    CLOSE_KEY(client, [pulse.keys.idempotency(digest)], [other, 0])
     answer, holder = hold_key(pulse, job_id, digest, fp)
     if answer == "HELD":
         return True

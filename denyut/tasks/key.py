@@ -31,8 +31,11 @@ def check_key(key: Any) -> str:
 
 
 def check_id(job_id: Any) -> str:
-    """Return ``job_id`` if it is a valid job id. Raises InvalidKey as for a key."""
-    return _check(job_id, "a job id")
+    """Return ``job_id`` if it is a valid job id. Raises InvalidKey as for a key, and over 255 bytes."""
+    text = _check(job_id, "a job id")
+    if len(text.encode()) > MAX_LENGTH:  # what a running job says of itself has a fixed size
+        raise InvalidKey(f"a job id must have at most {MAX_LENGTH} bytes of UTF-8: {text[:40]!r}...")
+    return text
 
 
 def digest_of(task: str, key: str) -> str:
@@ -88,6 +91,10 @@ def _check(value: Any, what: str) -> str:
         raise InvalidKey(f"{what} must be a string, got {value!r} of type {type(value).__name__}")
     if not value:
         raise InvalidKey(f"{what} must not be empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidKey(f"{what} must be valid Unicode, got {value[:40]!r}: {exc.reason}") from exc
     if len(value) > MAX_LENGTH:
         raise InvalidKey(
             f"{what} must have at most {MAX_LENGTH} characters, got {len(value)}: {value[:40]!r}...; "

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     from denyut.app import Denyut
 
-__all__ = ["KEY_HEADER", "hold_key", "key_of_call", "key_of_message"]
+__all__ = ["KEY_HEADER", "close_foreign_key", "hold_key", "key_of_call", "key_of_message"]
 
 HOLD_KEY = Script("denyut.tasks", "hold_key")
+CLOSE_KEY = Script("denyut.tasks", "close_key")
 
 #: The message header that carries the idempotency key; any Celery client may set it.
 KEY_HEADER = "idempotency_key"
@@ -72,3 +73,18 @@ def hold_key(pulse: Denyut, job_id: str, digest: str, fp: str) -> tuple[str, str
     """Take a key for a job whose id was given. Returns HELD, DUPLICATE or CONFLICT, and the holder."""
     reply = HOLD_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, fp, _LONGEST_HOLD])
     return reply[0].decode(), reply[1].decode() if len(reply) > 1 else job_id
+
+
+def close_foreign_key(pulse: Denyut, job_id: str, digest: str | None, *, keep: float = 0.0) -> None:
+    """Close the key of an ended job that lives in another partition than the job.
+
+    (Where both live in one, the script that ends the job closes the key.)
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the ended job.
+        digest: of its key; None if it has none.
+        keep: seconds for which the key still answers; 0 frees it at once.
+    """
+    if digest and pulse.keys.partition_of(digest) != pulse.keys.partition_of(job_id):
+        CLOSE_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, round(keep * 1000)])

@@ -17,6 +17,7 @@ from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.envelope import Stamp
 from denyut.tasks.forget import forget
 from denyut.tasks.held import held
+from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover_lost_child
 
 __all__ = ["JobRequest"]
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 class JobRequest(Request):  # type: ignore[misc]
     """Celery's request, which leaves to the job's record what the record must decide."""
+
+    #: Whether this attempt was ended by its hard time limit; None before it was asked.
+    _over_limit: bool | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,16 +48,40 @@ class JobRequest(Request):  # type: ignore[misc]
         if isinstance(exc, StepAside):
             task_ready(self)
             return forget(self) if exc.keep else self.acknowledge()
-        if isinstance(exc, WorkerLostError):
+        if isinstance(exc, WorkerLostError | SystemExit | KeyboardInterrupt):
             return self._on_worker_lost(exc)
         if isinstance(exc, Reject) and exc.requeue and self.acknowledged:
             # Acknowledged early, so the broker has no copy to give back; the record has one.
             recover_lost_child(self._pulse, self.id, 0, Stamp.of(self._request_dict).gen)
-        if isinstance(exc, TimeLimitExceeded):
-            end_from_outside(
-                self._pulse, self.id, State.FAILED, exc, retention=self.task.retention, running=True
-            )
+        if isinstance(exc, TimeLimitExceeded) and not self._is_over_limit(exc):
+            return self._let_go()
         return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def on_timeout(self, soft: bool, timeout: float) -> Any:
+        """Fail the job at its hard time limit, unless the attempt that ran over it has lost the job."""
+        if not soft and not self._is_over_limit(TimeLimitExceeded(timeout)):
+            return self._let_go()
+        return super().on_timeout(soft, timeout)
+
+    def _is_over_limit(self, exc: BaseException) -> bool:
+        """End the job as FAILED; False if another attempt runs it, or it has ended. May be asked twice."""
+        if self._over_limit is None:
+            ended, found = end_from_outside(
+                self._pulse,
+                self.id,
+                State.FAILED,
+                exc,
+                retention=self.task.retention,
+                running=True,
+                owner=current_node().owner,
+                pid=self.worker_pid,
+            )
+            self._over_limit = ended or found is None
+        return self._over_limit
+
+    def _let_go(self) -> None:
+        task_ready(self)
+        forget(self)
 
     def _on_worker_lost(self, exc: BaseException) -> None:
         task_ready(self)
@@ -77,6 +105,5 @@ class JobRequest(Request):  # type: ignore[misc]
             return
         # A copy of a message whose job has ended, or runs elsewhere: that is not for this copy to end.
         logger.info("job %s: %s, but it is %s already", self.id, reason, found)
-        task_ready(self)
         self._already_revoked = True
-        forget(self)
+        self._let_go()

@@ -20,6 +20,7 @@ from denyut.tasks.claim import Claim, Code, Key, claim
 from denyut.tasks.envelope import ETA_HEADER, Stamp, rebuild
 from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
+from denyut.tasks.key import check_id
 from denyut.tasks.keying import key_of_message
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.run import JobRun, activate
@@ -94,7 +95,12 @@ class _Delivery:
         self.queue = info.get("routing_key") or self.pulse.app.conf.task_default_queue
 
     def claim(self) -> Attempt | StepAside:
-        """Ask the record; return the attempt to run, or why not."""
+        """Ask the record; return the attempt to run, or why not.
+
+        Raises:
+            InvalidKey: for an id, or a key, of a plain client that no job can have.
+        """
+        check_id(self.id)
         answer = self._ask(own=False)
         if answer.code == Code.FOLLOW:
             followed = follow(self.pulse, self.id, answer.detail, self.stamp)

@@ -1,14 +1,16 @@
 -- End a live job from outside its attempt. A running attempt is fenced off: its later writes are refused.
 -- KEYS: the thirteen of job.lua
--- ARGV: 1 id, 2 state, 3 error, 4 retention (us), 5 '1' if a running attempt is to be ended too
+-- ARGV: 1 id, 2 state, 3 error, 4 retention (us), 5 '1' if a running attempt is to be ended too,
+--       6 owner and 7 pid of the attempt that is meant ('' = any)
 -- Returns: {1 if it was ended, the state it was found in}; {0, ''} if there is no record
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include job
 local id, state = ARGV[1], ARGV[2]
-local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt')
+local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'owner', 'pid')
 local waiting = old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING'
-if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1') then return {0, old[1] or ''} end
+local meant = ARGV[6] == '' or (old[5] == ARGV[6] and old[6] == ARGV[7])
+if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1' and meant) then return {0, old[1] or ''} end
 local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)
 redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now))

@@ -231,3 +231,10 @@ def test_priority_and_properties_reach_the_broker(bench, noop):
     noop.apply_async((1,), priority=0, reply_to="somebody")
     [message] = bench.messages()
     assert message.properties["reply_to"] == "somebody"
+
+
+@pytest.mark.parametrize("countdown", [float("nan"), float("inf")])
+def test_a_countdown_that_never_ends_is_refused(bench, noop, countdown):
+    with pytest.raises(ValueError, match="finite"):
+        noop.apply_async((1,), countdown=countdown)
+    assert bench.messages() == []

@@ -21,7 +21,9 @@ def test_the_stamp_is_not_kept_it_is_new_at_every_publish():
     assert HEADER not in Envelope.load(one.dump()).headers
 
 
-@pytest.mark.parametrize("raw", [None, "x", 7, []])
+@pytest.mark.parametrize(
+    "raw", [None, "x", 7, [], {"gen": "a"}, {"gen": None}, {"gen": 1, "marker": "m", "at": "z"}]
+)
 def test_a_header_that_is_no_stamp_is_that_of_a_plain_client(raw):
     assert Stamp.of({HEADER: raw}) == Stamp()
 

@@ -107,7 +107,7 @@ def test_every_step_with_another_fence_is_refused_and_writes_nothing(bench, job,
     job.be(State.RUNNING)
     before = valkey.hgetall(job.keys.record)
     assert not job.finish(State.COMPLETED, fence)
-    assert not settle(bench.pulse, "j", fence, digest=None, retention=60)
+    assert not settle(bench.pulse, "j", fence, digest=None, retention=60, completed=True)
     assert job.requeue("retry", fence=fence) == [b"LOST"]
     assert not save_checkpoint(bench.pulse, "j", fence, "1", retention=60)
     assert valkey.hgetall(job.keys.record) == before
@@ -132,7 +132,7 @@ def test_requeue_sent_twice_makes_one_generation(job, bench):
 def test_settle_is_refused_while_the_job_is_live(job, bench):
     for state in LIVE:
         job.be(state)
-        assert not settle(bench.pulse, "j", FENCE, digest=None, retention=60)
+        assert not settle(bench.pulse, "j", FENCE, digest=None, retention=60, completed=True)
 
 
 def test_an_unsettled_end_keeps_the_lease_and_the_record_for_ever(job, valkey):

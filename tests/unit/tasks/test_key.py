@@ -67,3 +67,15 @@ def test_a_template_with_arguments_that_do_not_fit_says_so():
 def test_a_template_that_gives_an_empty_key_is_refused():
     with pytest.raises(InvalidKey, match="empty"):
         from_template("{order_id}", order, ("",), {})
+
+
+def test_an_id_must_fit_into_255_bytes():
+    assert check_id("\u2603" * 85)
+    with pytest.raises(InvalidKey, match="255 bytes"):
+        check_id("\u2603" * 86)
+
+
+def test_half_a_surrogate_is_no_text():
+    for check in (check_key, check_id):
+        with pytest.raises(InvalidKey, match="valid Unicode"):
+            check("\ud800")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from denyut.errors import InvalidKey
+from denyut.tasks.key import digest_of
 from denyut.tasks.keying import hold_key, key_of_call, key_of_message
 
 
@@ -55,3 +56,63 @@ def test_a_plain_message_without_a_key_has_none(bench):
         pass
 
     assert key_of_message(bench.pulse, noop, "j", {}).digest == ""
+
+
+@pytest.fixture
+def given(bench):
+    """A keyed job whose id was given, in another partition than its key."""
+    fail = []
+
+    @bench.task(name="t.given", idempotency_key="k:{n}")
+    def given(n):
+        if fail:
+            raise ValueError(n)
+        return n
+
+    keys = bench.pulse.keys
+    digest = digest_of("t.given", "k:1")
+    given.far = next(
+        f"id-{i}" for i in range(99) if keys.partition_of(f"id-{i}") != keys.partition_of(digest)
+    )
+    given.entry = keys.idempotency(digest)
+    given.fail = fail
+    return given
+
+
+def test_the_key_of_a_completed_job_with_a_given_id_answers_for_its_retention(bench, given, valkey):
+    given.apply_async((1,), task_id=given.far)
+    bench.drain()
+    assert 3500 < valkey.ttl(given.entry) <= 3600
+    assert given.delay(1).id == given.far
+    valkey.delete(bench.pulse.keys.job(given.far).record)  # its retention is over
+    fresh = given.delay(1)
+    assert (fresh.deduplicated, fresh.id != given.far) == (False, True)
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "dead"])
+def test_the_key_of_a_job_with_a_given_id_is_free_after_any_other_end(bench, given, valkey, how):
+    from denyut.states import State
+    from denyut.tasks.cancel import end_from_outside
+    from denyut.tasks.recover import recover
+
+    given.apply_async((1,), task_id=given.far)
+    if how == "failed":
+        given.fail.append(1)
+        bench.drain()
+        given.fail.clear()
+    elif how == "cancelled":
+        bench.messages()
+        end_from_outside(bench.pulse, given.far, State.CANCELLED, retention=None, running=False)
+    else:
+        record = bench.pulse.keys.job(given.far).record
+        valkey.hset(record, mapping={"state": "RUNNING", "crashes": 99, "started_at": 1})
+        assert recover(bench.pulse, given.far, "lapsed") == "DEAD"
+    assert not valkey.exists(given.entry)
+    assert given.delay(1).deduplicated is False
+
+
+def test_a_key_left_over_by_a_job_that_failed_is_freed_at_the_next_enqueue(bench, given, valkey):
+    given.apply_async((1,), task_id=given.far)
+    bench.drain()
+    valkey.hset(bench.pulse.keys.job(given.far).record, "state", "FAILED")  # died before it freed the key
+    assert given.delay(1).deduplicated is False

@@ -89,8 +89,16 @@ def test_a_lost_childs_running_job_is_published_again_at_once(receive, bench):
 
 
 def test_a_hard_time_limit_is_a_failure_of_the_job(receive, bench):
-    result, _, request = receive()
-    request.on_failure(info(TimeLimitExceeded(5)))
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+    request.worker_pid = os.getpid()
+
+    def over_the_limit(*args):
+        request.on_failure(info(TimeLimitExceeded(5)))
+        request.on_timeout(soft=False, timeout=5)
+
+    noop.run = over_the_limit
+    bench.run(message)
     record = bench.record(result.id)
     assert (record.state, record.error[0], record.settled) == (State.FAILED, "TimeLimitExceeded", True)
 
@@ -140,3 +148,37 @@ def test_a_job_that_is_rejected_to_be_requeued_after_an_early_ack_is_published_a
     request.acknowledge()
     request.on_failure(info(Reject("later", requeue=True)), return_ok=True)
     assert [m.headers["id"] for m in bench.messages()] == [result.id]
+
+
+def test_the_time_limit_of_an_attempt_that_lost_its_job_does_not_end_the_other_ones(receive, bench):
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+    request.worker_pid = os.getpid() + 1  # the attempt that was paused past its lease ran there
+
+    def meanwhile(*args):
+        request.on_failure(info(TimeLimitExceeded(5)))
+        request.on_timeout(soft=False, timeout=5)
+        return 1
+
+    noop.run = meanwhile
+    bench.run(message)
+    assert bench.record(result.id).state == State.COMPLETED
+    assert result.get(timeout=5) == 1
+
+
+@pytest.mark.parametrize("exc", [SystemExit(1), KeyboardInterrupt()])
+def test_a_task_that_ended_its_process_is_no_failure_while_it_may_run_again(receive, bench, exc):
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+
+    def leave(*args):
+        raise exc
+
+    noop.run = leave
+    with pytest.raises(type(exc)):
+        bench.run(message)
+    request.worker_pid = os.getpid()
+    request.on_failure(info(exc))
+    record = bench.record(result.id)
+    assert (record.state, record.crashes) == (State.QUEUED, 1)
+    assert result.state == "PENDING"
