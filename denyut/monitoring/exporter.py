@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from denyut.app import Denyut
 
-__all__ = ["PulseCollector", "serve"]
+__all__ = ["PulseCollector", "samples", "serve"]
 
 #: Longest wait for one answer (s): Prometheus itself waits for ten seconds.
 _TIMEOUT = 2.0
@@ -88,3 +88,12 @@ def serve(pulse: Denyut, host: str = "127.0.0.1", port: int = 9808) -> tuple[Any
     registry = CollectorRegistry()
     registry.register(PulseCollector(pulse))
     return start_http_server(port, addr=host, registry=registry)
+
+
+def samples(pulse: Denyut) -> list[dict[str, Any]]:
+    """Return all metrics of this moment as plain data: name, labels and value of each sample."""
+    return [
+        {"name": sample.name, "labels": sample.labels, "value": sample.value}
+        for family in PulseCollector(pulse).collect()
+        for sample in family.samples
+    ]

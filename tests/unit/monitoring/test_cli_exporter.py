@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 
@@ -23,3 +24,11 @@ def test_what_is_no_port_is_exit_code_2(cli):
 def test_an_address_that_is_not_here_is_one_line(cli):
     result = cli("exporter", "--host", "192.0.2.1", "--port", "0")
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+
+
+def test_with_json_it_prints_all_metrics_once(cli):
+    result = cli("exporter", "--json")
+    assert result.exit_code == 0
+    found = {sample["name"]: sample for sample in json.loads(result.stdout)}
+    assert found["denyut_up"] == {"name": "denyut_up", "labels": {}, "value": 1}
+    assert "state" in found["denyut_jobs_now"]["labels"]
