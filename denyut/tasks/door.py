@@ -29,6 +29,7 @@ from denyut.tasks.finish import requeue
 from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
+from denyut.tasks.same_ids import install_same_ids
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -64,6 +65,7 @@ class _Intent:
 
 def install_door(pulse: Denyut) -> None:
     """Replace ``app.send_task`` by the door."""
+    install_same_ids()
     pulse.app.send_task = Door(pulse, pulse.app.send_task)
 
 
