@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "AlreadyCommitted",
     "ConfigurationError",
     "DenyutError",
     "EmbeddedUnavailable",
@@ -85,6 +86,10 @@ class JobCancelled(DenyutError):
 
 class JobDead(DenyutError):
     """The job's crash budget is spent; it is in the dead letter and will not run again."""
+
+
+class AlreadyCommitted(DenyutError, RuntimeError):
+    """One attempt committed the same effect twice. The second transaction was not committed."""
 
 
 class NoCurrentJob(DenyutError, RuntimeError):

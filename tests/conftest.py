@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import hypothesis
 import pytest
+from nodes.postgres import PrivatePostgres, find_programs
 from nodes.valkey import PrivateValkey
 from nodes.worker import CeleryWorker
 from redis import Redis
-from support import SESSION_PIDS, adopt_orphans, no_leaks
+from support import SESSION_PIDS, adopt_orphans, missing, no_leaks
 
 if TYPE_CHECKING:
     from denyut import Denyut
@@ -70,6 +72,29 @@ def restartable_valkey() -> Iterator[PrivateValkey]:
         server.start()
         yield server
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PrivatePostgres]:
+    """One private PostgreSQL for the whole session. Get a database of it through ``postgres``."""
+    programs = find_programs() if find_spec("psycopg") else None
+    if programs is None:
+        missing("PostgreSQL", "install the extra 'test', which brings its programs and the driver psycopg")
+    server = PrivatePostgres()
+    try:
+        server.start(programs)
+        SESSION_PIDS.add(server.pid)
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def postgres(postgres_server: PrivatePostgres) -> Iterator[str]:
+    """The address of an empty PostgreSQL database, for SQLAlchemy."""
+    url = postgres_server.database()
+    yield url
+    postgres_server.drop(url)
 
 
 @pytest.fixture

@@ -1,6 +1,13 @@
 -- A crash, and how long it took from the last sign of life to the next attempt (needs time, job).
 local BUCKETS = {1000000, 2000000, 4000000, 6000000, 8000000, 10000000, 15000000, 30000000, 60000000}
 
+-- A job that was about to commit its effect may have done so, and only another attempt can tell: it has
+-- a budget more for that.
+local function crash_budget(most)
+  if redis.call('HEXISTS', record, 'committing') == 1 then return 2 * most + 1 end
+  return most
+end
+
 local function note_crash(now, started, fence, attempt, task)
   local seen = started
   local beat = redis.call('HMGET', telemetry, 'fence', 'last_heartbeat')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from uuid import uuid4
 
 from celery import Task
 from celery.exceptions import Ignore
@@ -47,7 +48,7 @@ class JobTask(Task):  # type: ignore[misc]
             return attempt.execute(lambda: self._body(args, kwargs))
         if attempt is not None:
             return self._body(args, kwargs)
-        with activate(JobRun(id=self.request.id or "local", task=self.name)):
+        with activate(JobRun(id=self.request.id or str(uuid4()), task=self.name)):
             return self._body(args, kwargs)
 
     def replace(self, sig: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from denyut.errors import JobCancelled, LeaseLost, NoCurrentJob
 from denyut.tasks.slots import CANCEL, LOST
@@ -15,6 +15,8 @@ from denyut.tasks.slots import CANCEL, LOST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from denyut.app import Denyut
+    from denyut.tasks.effects import Committed
     from denyut.tasks.slot import Slot
 
 __all__ = ["JobRun", "activate", "active_run", "current_job"]
@@ -43,6 +45,11 @@ class JobRun:
     slot: Slot | None = None
     #: Writes a checkpoint; returns False if the lease is lost.
     save: Callable[[str], bool] = field(default=lambda _: True, repr=False)
+    #: Where the record is; None without a worker.
+    pulse: Denyut | None = field(default=None, repr=False)
+    #: What is known of the steps done :meth:`once`, and of the effects that this attempt has committed.
+    steps: dict[str, str] = field(default_factory=dict, repr=False)
+    commits: set[str] = field(default_factory=set, repr=False)
 
     def progress(self, done: float, total: float | None = None, *, unit: str | None = None) -> None:
         """Tell how far the job got. A plain memory store: call it as often as you like.
@@ -111,6 +118,70 @@ class JobRun:
                 f"job {self.id}: attempt {self.attempt} lost its lease; its checkpoint was refused"
             )
         self.checkpoint_data = json.loads(text)
+
+    def once(self, step: str, function: Callable[[], T]) -> T:
+        """Do a step that a later attempt of this job skips; return what ``function()`` returned.
+
+        One round trip to Redis after the step; in later attempts one before it, too. The step and the
+        note of it are two things: a worker that dies between them leaves no note, and the step is done
+        again. So it is at least once across a crash at that very moment, and once otherwise. For an
+        effect in a SQL database :meth:`commit` is exact; for one elsewhere, give it
+        ``job.id`` as the idempotency key that the other side asks for.
+
+        Args:
+            step: its name in this job (1 to 200 bytes). At most 1000 steps a job.
+            function: does it. What it returns must fit into JSON (64 KiB at most), and comes back as
+                JSON gives it: a tuple is a list.
+
+        Raises:
+            LeaseLost: another attempt owns the job; nothing was kept.
+            TypeError, ValueError: for a bad name, a value that JSON cannot hold, or too much of it.
+        """
+        from denyut.tasks.once import once
+
+        self.check()
+        return cast("T", once(self, step, function))
+
+    def committed(self, session: Any, *, step: str = "") -> Committed | None:
+        """Return what an earlier attempt of this job has committed with :meth:`commit`, None if nothing.
+
+        Args:
+            session: a ``Session`` or ``Connection`` of SQLAlchemy.
+            step: as for :meth:`commit`.
+
+        Raises:
+            ConfigurationError: if the table ``denyut_effects`` is not there.
+        """
+        from denyut.tasks.effects import find
+
+        return find(self, session, step)
+
+    def commit(self, session: Any, result: Any = None, *, step: str = "") -> Any:
+        """Commit the transaction of ``session`` as the effect of this job, once, and return its result.
+
+        The fact that the job took effect is a row of the same transaction (table ``denyut_effects``,
+        see :func:`denyut.tasks.effects.create_effects_table`). If another attempt of this job has
+        committed, this transaction is rolled back and the result of *that* one is returned. So
+        ``return job.commit(session, result)`` is right in every attempt, and a crash after it loses
+        nothing. It must be the last that is done in the transaction.
+
+        Costs one INSERT, and one round trip to Redis that makes sure that this attempt owns the job.
+
+        Args:
+            session: a ``Session`` or ``Connection`` of SQLAlchemy on PostgreSQL or SQLite.
+            result: what the job gives; anything that Celery's JSON can hold.
+            step: a name (100 characters at most) if the job has more than one effect.
+
+        Raises:
+            LeaseLost: another attempt owns the job. Rolled back.
+            JobCancelled: the job was cancelled. Rolled back.
+            AlreadyCommitted: this very attempt has committed this step before.
+            ConfigurationError: if the table is not there. Rolled back.
+            sqlalchemy.exc.SQLAlchemyError: what the database says.
+        """
+        from denyut.tasks.effects import commit
+
+        return commit(self, session, result, step)
 
     def check(self) -> None:
         """Raise if this attempt should stop.

@@ -140,6 +140,7 @@ class _Delivery:
             crashes=answer.crashes,
             checkpoint_data=json.loads(answer.checkpoint) if answer.checkpoint else None,
             slot=_slot(self, answer),
+            pulse=self.pulse,
         )
         retention = self.task.retention or self.pulse.settings.retention
         run.save = lambda text: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention)

@@ -17,6 +17,8 @@ from uuid import uuid4
 from support import children, die_with_parent, is_running, wait_until
 
 TESTS = Path(__file__).parent.parent
+#: The workers import what the tests import, also where another copy of the package is installed.
+_PATH = os.pathsep.join([str(TESTS), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
 _READY_TIMEOUT = 30.0  # two slow shared cores, five teams of processes
 
 
@@ -101,7 +103,7 @@ class CeleryWorker:
             self._process = subprocess.Popen(
                 self._command,
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONUNBUFFERED": "1", **self.env},
+                env={**os.environ, "PYTHONPATH": _PATH, "PYTHONUNBUFFERED": "1", **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

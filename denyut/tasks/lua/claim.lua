@@ -92,7 +92,7 @@ if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
 if job.state == 'RUNNING' then
   job.crashes = job.crashes + 1
   note_crash(now, job.started, job.fence, job.attempt, task)
-  if job.crashes > tonumber(ARGV[10]) then
+  if job.crashes > crash_budget(tonumber(ARGV[10])) then
     grant()
     redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now),
       'error', '["JobDead", "crash budget spent"]')

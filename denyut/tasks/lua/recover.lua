@@ -46,7 +46,7 @@ if state == 'RUNNING' then
   unindex(id)
   redis.call('HSET', record, 'crashes', crashes)
   redis.call('HINCRBY', record, 'version', 1)
-  if crashes > tonumber(ARGV[6]) then
+  if crashes > crash_budget(tonumber(ARGV[6])) then
     fence = math.max(fence + 1, now)
     redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now), 'fence', int(fence),
       'error', '["JobDead", "crash budget spent"]')
