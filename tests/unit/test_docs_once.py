@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from celery import _state
 from sqlalchemy import text
 
 PAGE = Path(__file__).parents[2] / "docs" / "once.md"
@@ -16,7 +17,10 @@ def page(tmp_path, monkeypatch, valkey_server, valkey):
     """Everything that the examples of the page define, run in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CELERY_BROKER_URL", valkey_server.url)
-    names = {}
+    # The app of the page must not become everybody's, nor its tasks those of every later app.
+    monkeypatch.setattr(_state, "_on_app_finalizers", set())
+    monkeypatch.setattr(_state._tls, "current_app", None, raising=False)
+    names = {"__name__": "shop"}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(block, str(PAGE), "exec"), names)
     with names["engine"].begin() as connection:
@@ -25,6 +29,7 @@ def page(tmp_path, monkeypatch, valkey_server, valkey):
     yield names
     names["engine"].dispose()
     names["app"].close()
+    _state._deregister_app(names["app"])
 
 
 def rows(page, table):
