@@ -38,6 +38,7 @@ class Denyut:
         from denyut.default_broker import default_broker
         from denyut.median.tasks import register
         from denyut.signals.lifecycle import connect_signals
+        from denyut.tasks.backend import mix_into_backend
         from denyut.tasks.door import install_door
         from denyut.tasks.mixing import mix_into_tasks
 
@@ -50,6 +51,7 @@ class Denyut:
         if app.configured:
             _ = self.settings
         mix_into_tasks(self)
+        mix_into_backend(self)
         install_door(self)
         register(self)
         connect_signals(self)

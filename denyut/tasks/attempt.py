@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from denyut.app import Denyut
+    from denyut.tasks.backend import StoredResult
     from denyut.tasks.claim import Claim
     from denyut.tasks.run import JobRun
 from denyut.tasks.told import last_told
@@ -54,8 +55,12 @@ class Attempt:
     claim: Claim
     run: JobRun
     retention: float
-    #: Whether Celery has anything to do after the body: callbacks, chord part, result to store.
-    continues: bool = True
+    #: Whether Celery has anything to send after a completed body: callbacks, chain, chord part.
+    sends: bool = True
+    #: Whether Celery has a result to store.
+    stores: bool = True
+    #: Whether Celery has anything to do after a failure.
+    tells: bool = True
     instead: Callable[[], Any] | None = None
     entered: bool = False
     #: The next generation of this job was published or scheduled: a retry or a replacement.
@@ -66,6 +71,10 @@ class Attempt:
     broken: Exception | None = None
     ended: State | None = None
     settled: bool = False
+    #: The result was stored by the script that ended the job.
+    stored: bool = False
+    #: The chord (its group's id) whose body is being sent.
+    chord: str | None = None
     _children: Iterator[int] = field(default_factory=count)
 
     @property
@@ -99,7 +108,7 @@ class Attempt:
             state = State.CANCELLED if isinstance(exc, JobCancelled) else State.FAILED
             self._write(self._failed(state, exc))
             raise
-        self._write(outcome)
+        self._write(outcome, self._stored(value))
         return value
 
     def close(self, *, delivered: bool) -> None:
@@ -126,15 +135,23 @@ class Attempt:
         serializer = self.pulse.app.conf.result_serializer
         return Outcome(state=State.COMPLETED, result=encode_result(prepared, serializer))
 
+    def _stored(self, value: Any) -> StoredResult | None:
+        """Return the result for the script to store, if it is all that Celery has left to do."""
+        if self.sends or not self.stores or self.moved:
+            return None
+        from denyut.tasks.backend import prepare_result
+
+        return prepare_result(self.pulse, self.task, self.run.id, value)
+
     def _failed(self, state: State, exc: Exception) -> Outcome:
         safe = get_pickleable_exception(exc)
         data = self.task.backend.prepare_exception(safe, serializer="json")
         return Outcome.of_error(state, exc, exception=encode_result(data, "json"), traceback=_traceback(exc))
 
-    def _write(self, outcome: Outcome) -> None:
+    def _write(self, outcome: Outcome, stored: StoredResult | None = None) -> None:
         if self.moved:
             raise StepAside(f"job {self.run.id} goes on as its next generation")
-        settled = not self.continues
+        settled = self._is_the_last_step(outcome.state, stored)
         try:
             ok = finish(
                 self.pulse,
@@ -144,13 +161,20 @@ class Attempt:
                 digest=self.claim.digest,
                 retention=self.retention,
                 settled=settled,
+                stored=stored,
                 telemetry=last_told(self.run.slot),
             )
         except RedisError as exc:
             raise self._unwritten(outcome.state, exc) from exc
         if not ok:
             raise self._lost(outcome.state)
-        self.ended, self.settled = outcome.state, settled
+        self.ended, self.settled, self.stored = outcome.state, settled, stored is not None
+
+    def _is_the_last_step(self, state: State, stored: StoredResult | None) -> bool:
+        """Whether nothing is left for Celery to do."""
+        if state == State.COMPLETED:
+            return not self.sends and (stored is not None or not self.stores)
+        return state in (State.IGNORED, State.REJECTED) or not self.tells
 
     def _gave_way(self, exc: Exception) -> None:
         if self.moved:
@@ -163,7 +187,6 @@ class Attempt:
             self._next_generation("requeue")
         else:
             state = State.REJECTED if isinstance(exc, Reject) else State.IGNORED
-            self.continues = False
             self._write(Outcome(state=state, error=json.dumps([type(exc).__name__, str(exc)[:1000]])))
 
     def _next_generation(self, what: str) -> None:

@@ -38,7 +38,10 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The answer. ``fence`` is 0 where nothing was claimed; ``detail`` says who, or which state."""
+    """The answer. ``fence`` is 0 where nothing was claimed; ``detail`` says who, or which state.
+
+    ``run`` counts how often a frozen signature was applied again after the job had ended.
+    """
 
     code: Code
     owner: str
@@ -47,6 +50,7 @@ class Claim:
     crashes: int = 0
     checkpoint: str = ""
     digest: str | None = None
+    run: int = 0
     detail: str = ""
     result: str = ""
     exception: str = ""
@@ -131,7 +135,7 @@ def _parse(reply: list[Any], owner: str) -> Claim:
     rest = [_text(item) for item in reply[1:]]
     if code not in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
         return Claim(code=code, owner=owner, detail=rest[0] if rest else "")
-    fence, attempt, crashes, checkpoint, digest, *more = rest
+    fence, attempt, crashes, checkpoint, digest, run, *more = rest
     detail, result, exception = [*more, "", "", ""][:3]
     return Claim(
         code=code,
@@ -141,6 +145,7 @@ def _parse(reply: list[Any], owner: str) -> Claim:
         crashes=int(crashes),
         checkpoint=checkpoint,
         digest=digest or None,
+        run=int(run),
         detail=detail,
         result=result,
         exception=exception,

@@ -30,6 +30,7 @@ from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
 from denyut.tasks.same_ids import install_same_ids
+from denyut.tasks.wire import Catcher, Wire
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -61,6 +62,8 @@ class _Intent:
     what: str
     retention: float
     token: str
+    #: Whose dispatch of a frozen signature this is: the same one sends it once, another runs it again.
+    by: str
 
 
 def install_door(pulse: Denyut) -> None:
@@ -75,6 +78,7 @@ class Door:
     def __init__(self, pulse: Denyut, send: Any) -> None:
         self.pulse = pulse
         self.send = send
+        self._catcher = Catcher(pulse)
 
     def __call__(
         self,
@@ -107,7 +111,7 @@ class Door:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
         with sender or app.producer_or_acquire(producer) as real:
-            door = _DoorProducer(self.pulse, real, intent)
+            door = _DoorProducer(self.pulse, real, intent, self._catcher)
             try:
                 result = self.send(name, args, kwargs, task_id=intent.id, producer=door, **options)
             except _Answered as answered:
@@ -126,6 +130,7 @@ class Door:
             task_id = attempt.child_id()
         digest = digest_of(name, key) if key is not None else None
         task = self.pulse.app._tasks.get(name)  # noqa: SLF001
+        token = uuid4().hex
         return _Intent(
             id=check_id(task_id) if task_id else draw_id(self.pulse.keys, digest),
             task=name,
@@ -136,8 +141,16 @@ class Door:
             attempt=attempt if what else None,
             what=what,
             retention=getattr(task, "retention", None) or self.pulse.settings.retention,
-            token=uuid4().hex,
+            token=token,
+            by=self._dispatch(attempt, token) if frozen and options.get("reply_to") else "",
         )
+
+    def _dispatch(self, attempt: Attempt | None, token: str) -> str:
+        """Name the dispatch of a frozen signature: of the job that sends it, else one of its own."""
+        if attempt is not None:
+            return f"{attempt.chord or attempt.run.id}#{attempt.claim.run}"
+        task = self.pulse.app.current_worker_task  # chord_unlock, say
+        return str(task.request.id) if task is not None and task.request.id else token
 
     def _existing(self, job_id: str, intent: _Intent, options: dict[str, Any]) -> Any:
         app = self.pulse.app
@@ -157,10 +170,11 @@ class Door:
 class _DoorProducer:
     """A producer that makes the job's record before it publishes the job's message."""
 
-    def __init__(self, pulse: Denyut, real: Any, intent: _Intent) -> None:
+    def __init__(self, pulse: Denyut, real: Any, intent: _Intent, catcher: Catcher) -> None:
         self._pulse = pulse
         self._real = real
         self._intent = intent
+        self._catcher = catcher
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -170,8 +184,23 @@ class _DoorProducer:
         headers = options.get("headers") or {}
         if headers.get("id") != self._intent.id or "task" not in headers:
             return self._real.publish(body, **options)  # an event about the task, say
-        envelope = pack(self._real, body, options)
-        stamp = self._reserve(envelope)
+        if self._intent.attempt is None and self._catcher.can_catch(self._real):
+            headers[HEADER] = self._intent.token  # the script puts the stamp there
+            wire = self._catcher.catch(self._real, body, options)
+            if wire is not None:
+                return self._reserve_and_push(wire, headers)
+            del headers[HEADER]
+        return self._reserve_then_publish(body, options)
+
+    def _reserve_and_push(self, wire: Wire, headers: dict[str, Any]) -> None:
+        """Make the record and push the message, in one script."""
+        stamp = self._reserve(wire.envelope, wire)
+        if stamp is not None:
+            headers[HEADER] = asdict(stamp)
+
+    def _reserve_then_publish(self, body: Any, options: dict[str, Any]) -> Any:
+        envelope, headers = pack(self._real, body, options), options["headers"]
+        stamp = self._reserve(envelope, None)
         if stamp is None:
             return None  # it waits in the store until it is due
         headers[HEADER] = asdict(stamp)
@@ -184,12 +213,12 @@ class _DoorProducer:
             self._unreserve()
             raise
 
-    def _reserve(self, envelope: Envelope) -> Stamp | None:
+    def _reserve(self, envelope: Envelope, wire: Wire | None) -> Stamp | None:
         intent = self._intent
-        reply = self._requeue(envelope) if intent.attempt else self._first(envelope)
+        reply = self._requeue(envelope) if intent.attempt else self._first(envelope, wire)
         code = reply[0].decode()
         if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):
-            reply = self._first(envelope)
+            reply = self._first(envelope, wire)
             code = reply[0].decode()
         if code in ("DUPLICATE", "EXISTS"):
             raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
@@ -212,7 +241,7 @@ class _DoorProducer:
         close_foreign_key(pulse, holder, digest)
         return True
 
-    def _first(self, envelope: Envelope) -> list[Any]:
+    def _first(self, envelope: Envelope, wire: Wire | None) -> list[Any]:
         intent, pulse = self._intent, self._pulse
         fp, follows, conflict = "", "", ""
         if intent.digest is not None:
@@ -223,9 +252,11 @@ class _DoorProducer:
                 follows = holder if answer == "DUPLICATE" else ""
                 conflict = holder if answer == "CONFLICT" else ""
         args_: list[Any] = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]
-        args_ += [intent.token, envelope.dump(), us(max(intent.delay, 0.0)), follows, conflict]
-        args_ += [intent.retention, "1" if intent.digest and not intent.frozen else "0"]
-        return list(RESERVE(pulse.store.client, pulse.keys.script(intent.id, intent.digest), args_))
+        args_ += [intent.token, wire.payload if wire else envelope.dump(), us(max(intent.delay, 0.0))]
+        args_ += [follows, conflict, intent.retention, "1" if intent.digest and not intent.frozen else "0"]
+        lists = wire.lists if wire else []
+        keys = [*pulse.keys.script(intent.id, intent.digest), *lists]
+        return list(RESERVE(pulse.store.client, keys, [*args_, len(lists), intent.by]))
 
     def _requeue(self, envelope: Envelope) -> list[Any]:
         intent = self._intent

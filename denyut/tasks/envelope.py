@@ -78,10 +78,28 @@ class Envelope:
 
     @classmethod
     def load(cls, text: str | bytes) -> Envelope:
-        """Read what :meth:`dump` wrote."""
-        body, content_type, encoding, headers, properties, exchange, routing_key = json.loads(text)
+        """Read what :meth:`dump` wrote, or a message as kombu's Redis transport has it in its Lists."""
+        data = json.loads(text)
+        if isinstance(data, dict):
+            return cls.of_wire(data)
+        body, content_type, encoding, headers, properties, exchange, routing_key = data
         raw = b64decode(body["b64"]) if isinstance(body, dict) else body
         return cls(raw, content_type, encoding, headers, properties, exchange, routing_key)
+
+    @classmethod
+    def of_wire(cls, message: Mapping[str, Any]) -> Envelope:
+        """Return a message of kombu's virtual transports as an envelope."""
+        properties, body = message["properties"], message["body"]
+        where = properties["delivery_info"]
+        return cls(
+            body=b64decode(body) if properties.get("body_encoding") == "base64" else body,
+            content_type=message["content-type"],
+            content_encoding=message["content-encoding"],
+            headers={k: v for k, v in message["headers"].items() if k != HEADER},
+            properties={k: properties[k] for k in _PROPERTIES if properties.get(k) is not None},
+            exchange=where.get("exchange") or "",
+            routing_key=where.get("routing_key") or "",
+        )
 
     def decode(self, accept: Sequence[str]) -> tuple[Any, Any, Any]:
         """Return ``(args, kwargs, embed)`` as a worker that accepts ``accept`` will see them."""

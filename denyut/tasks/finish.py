@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from denyut.app import Denyut
+    from denyut.tasks.backend import StoredResult
 
 __all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle"]
 
@@ -53,18 +54,22 @@ def finish(
     digest: str | None,
     retention: float,
     settled: bool,
+    stored: StoredResult | None = None,
     telemetry: Sequence[Any] = (),
 ) -> bool:
     """End the attempt ``fence`` of a job; with ``settled``, close the job in the same step.
 
+    ``stored``: the result for Celery's readers, to be stored in the same step.
     ``telemetry``: fields and values of what the task told last, which no beat may have seen.
 
     Returns:
         False if another attempt owns the job: then nothing was written.
     """
     args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
-    args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl), *telemetry]
-    keys = pulse.keys.script(job_id, digest)
+    args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
+    args += [stored.text, stored.expires] if stored else ["", 0]
+    args += telemetry
+    keys: list[Any] = [*pulse.keys.script(job_id, digest), *([stored.key] if stored else [])]
     ok = bool(patiently(lambda: FINISH(pulse.store.client, keys, args)) == b"OK")
     if ok and outcome.state != State.COMPLETED:
         close_foreign_key(pulse, job_id, digest)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
-from inspect import signature
-from string import Formatter
+from inspect import Signature, signature
+from string import Formatter, hexdigits
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -48,13 +49,14 @@ def digest_of(task: str, key: str) -> str:
 
 def draw_id(keys: Keys, digest: str | None = None) -> str:
     """Draw a new job id; with ``digest``, one that falls into the partition of that key."""
-    job_id = str(uuid4())
     if digest is None:
-        return job_id
+        return str(uuid4())
     wanted = keys.partition_of(digest)
-    while keys.partition_of(job_id) != wanted:
-        job_id = str(uuid4())
-    return job_id
+    while True:
+        start = str(uuid4())[:-1]
+        for last in hexdigits[:16]:  # drawing is what takes time; one of sixteen most likely falls there
+            if keys.partition_of(start + last) == wanted:
+                return start + last
 
 
 def from_template(template: str, run: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -70,7 +72,7 @@ def from_template(template: str, run: Any, args: Sequence[Any], kwargs: Mapping[
         InvalidKey: if a parameter is not there, or the key it gives is not valid.
     """
     try:
-        bound = signature(run).bind(*args, **kwargs)
+        bound = _signature(run).bind(*args, **kwargs)
     except TypeError as exc:
         raise InvalidKey(f"idempotency key template {template!r}: the arguments do not fit: {exc}") from exc
     bound.apply_defaults()
@@ -84,6 +86,11 @@ def from_template(template: str, run: Any, args: Sequence[Any], kwargs: Mapping[
             f"idempotency key template {template!r} cannot be filled ({exc!r}); "
             f"the task has the parameters {', '.join(values) or 'none'}"
         ) from exc
+
+
+@lru_cache(maxsize=1024)
+def _signature(run: Any) -> Signature:
+    return signature(run)
 
 
 def _check(value: Any, what: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from billiard import current_process
 from billiard.einfo import ExceptionInfo
+from celery import Task
 from celery.app.trace import TraceInfo, trace_ok_t
 from celery.states import IGNORED
 from redis.exceptions import RedisError
@@ -144,6 +146,7 @@ class _Delivery:
         )
         retention = self.task.retention or self.pulse.settings.retention
         run.save = lambda text: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention)
+        sends, stores, tells = _left_to_do(self.task, self.request)
         attempt = Attempt(
             pulse=self.pulse,
             task=self.task,
@@ -151,7 +154,9 @@ class _Delivery:
             claim=answer,
             run=run,
             retention=retention,
-            continues=_continues(self.task, self.request),
+            sends=sends,
+            stores=stores,
+            tells=tells,
         )
         _instead(attempt, answer, followed, str(self.request.get("idempotency_key") or ""))
         return attempt
@@ -188,14 +193,26 @@ def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
     return slot
 
 
-def _continues(task: JobTask, request: Mapping[str, Any]) -> bool:
-    """Whether Celery has something left to do when the body is over."""
-    if any(request.get(k) for k in ("callbacks", "errbacks", "chain", "chord", "group")):
-        return True
+def _left_to_do(task: JobTask, request: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    """Return what Celery has left to do when the body is over: see ``Attempt.sends`` and those after it."""
     ignored = request.get("ignore_result")
     if ignored is None:
         ignored = task.ignore_result
-    return not ignored or bool(task.store_errors_even_if_ignored)
+    kind: Any = type(task)
+    sends = any(request.get(k) for k in ("callbacks", "chain", "chord")) or _has_handlers(kind)
+    stores = not ignored
+    errors = stores or bool(task.store_errors_even_if_ignored)
+    tells = sends or errors or bool(request.get("errbacks"))
+    return sends, stores, tells
+
+
+@cache
+def _has_handlers(kind: type) -> bool:
+    """Whether the task has handlers of its own that Celery calls after the body."""
+    return any(
+        getattr(kind, name) is not getattr(Task, name)
+        for name in ("on_success", "on_failure", "after_return")
+    )
 
 
 def _aside(reason: StepAside) -> Any:

@@ -5,10 +5,11 @@
 --       10 max crashes, 11 retention (us), 12 task, 13 queue, 14 message ('' = not at hand),
 --       15 'own' to run a job that followed another, 16 follows, 17 conflict (of a plain client's key),
 --       18 key, 19 digest, 20 fingerprint
--- Returns: {'CLAIMED', fence, attempt, crashes, checkpoint, digest}
---   | {'REPLAY', fence, attempt, crashes, checkpoint, digest, state, result, exception}
---   | {'DEAD', fence, attempt, crashes, '', digest} the crash budget is spent; the caller tells Celery
---   | {'CONFLICT', fence, attempt, crashes, '', digest, job} the caller fails it
+-- Returns: {'CLAIMED', fence, attempt, crashes, checkpoint, digest, run}
+--   | {'REPLAY', fence, attempt, crashes, checkpoint, digest, run, state, result,
+--   exception}
+--   | {'DEAD', fence, attempt, crashes, '', digest, run} the crash budget is spent; the caller tells Celery
+--   | {'CONFLICT', fence, attempt, crashes, '', digest, run, job} the caller fails it
 --   | {'BUSY', owner} | {'DONE', state} | {'STALE', state} | {'FOLLOW', job}
 --   | {'UNRECORDED'} send it again with the message
 -- Complexity: O(log n) in the jobs of the partition. Sent twice with one token, it answers the same.
@@ -21,11 +22,11 @@ local now = now_us()
 
 local function read()
   local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
-    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest')
+    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run')
   return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
     fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
     follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
-    digest = r[13] or ''}
+    digest = r[13] or '', run = r[14] or '0'}
 end
 
 local job = read()
@@ -68,7 +69,7 @@ end
 
 if job.token == token and holder == owner .. '#' .. int(job.fence) then
   if job.state == 'RUNNING' then
-    return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest}
+    return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run}
   end
 elseif terminal and (job.settled or holder) then
   if job.settled then return refuse('DONE', job.state) end
@@ -84,7 +85,7 @@ elseif job.state == 'RUNNING' and holder then
 end
 if terminal then
   local outcome = redis.call('HMGET', record, 'result', 'exc')
-  return {'REPLAY', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.state,
+  return {'REPLAY', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run, job.state,
     outcome[1] or '', outcome[2] or ''}
 end
 if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
@@ -98,7 +99,7 @@ if job.state == 'RUNNING' then
       'error', '["JobDead", "crash budget spent"]')
     count('dead', task)
     event('dead', int(job.fence), job.attempt, 'crash budget spent', true)
-    return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest}
+    return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run}
   end
 end
 note_passed(id, ARGV[13])
@@ -110,6 +111,6 @@ count('claimed', task)
 note_recovery(now, int(job.fence), job.attempt)
 event('claimed', int(job.fence), job.attempt, owner, false)
 if job.conflict then
-  return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.conflict}
+  return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run, job.conflict}
 end
-return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest}
+return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run}

@@ -1,7 +1,8 @@
 -- End a running attempt in a terminal state. Only the newest fence can.
--- KEYS: the thirteen of job.lua
+-- KEYS: the thirteen of job.lua, then the key of Celery's result, if there is one to store
 -- ARGV: 1 id, 2 fence, 3 state, 4 '1' to settle at once, 5 result, 6 exception, 7 error, 8 traceback,
---       9 retention (us), 10 lease ttl (us), then the last telemetry of the attempt: fields and values
+--       9 retention (us), 10 lease ttl (us), 11 Celery's result ('' = not to be stored here), 12 for how
+--       many seconds (0: for ever), then the last telemetry of the attempt: fields and values
 -- Returns: 'OK' | 'LOST' another attempt owns the job, nothing was written
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
@@ -13,6 +14,15 @@ if not old[1] or old[2] ~= fence or (old[1] ~= 'RUNNING' and old[1] ~= state) th
   return 'LOST'
 end
 local now = now_us()
+
+-- As Celery's Redis backend does: a success is never overwritten, and those who wait are told.
+local function store_result(key, text, expires)
+  local there = redis.call('GET', key)
+  if there and string.find(there, '"status": "SUCCESS"', 1, true) then return end
+  if expires > 0 then redis.call('SET', key, text, 'EX', expires) else redis.call('SET', key, text) end
+  redis.call('PUBLISH', key, text)
+end
+
 if old[1] == 'RUNNING' then
   redis.call('HSET', record, 'state', state, 'finished_at', int(now), 'settled', '0')
   redis.call('HINCRBY', record, 'version', 1)
@@ -20,8 +30,9 @@ if old[1] == 'RUNNING' then
   if ARGV[6] ~= '' then redis.call('HSET', record, 'exc', ARGV[6]) end
   if ARGV[7] ~= '' then redis.call('HSET', record, 'error', ARGV[7], 'traceback', ARGV[8]) end
   if redis.call('EXISTS', telemetry) == 1 then  -- what the task told since the last beat is not lost
-    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 11))
+    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 13))
   end
+  if ARGV[11] ~= '' then store_result(KEYS[#KEYS], ARGV[11], tonumber(ARGV[12])) end
   count(string.lower(state), old[3])
   event(string.lower(state), fence, old[4], ARGV[7], false)
 end

@@ -1,21 +1,40 @@
 -- Reserve an idempotency key and make the record of a new job, before its message is published.
--- KEYS: the thirteen of job.lua
--- ARGV: 1 id, 2 task, 3 queue, 4 key, 5 digest, 6 fingerprint, 7 enqueue token, 8 message,
+-- KEYS: the thirteen of job.lua, then the broker's Lists to push the message to, if it lives here
+-- ARGV: 1 id, 2 task, 3 queue, 4 key, 5 digest, 6 fingerprint, 7 enqueue token (random), 8 message,
 --       9 delay (us; 0 = now), 10 follows, 11 conflict, 12 retention (s),
---       13 '1' if the key's entry lives here and is to be taken
--- Returns: {'RESERVED', marker, now, generation} publish it | {'SCHEDULED', due} it waits in the store
+--       13 '1' if the key's entry lives here and is to be taken, 14 number of those Lists (the message then has
+--       the token, in quotes, where its stamp belongs: denyut/tasks/envelope.py), 15 dispatch of a frozen
+--       signature ('' = not one): another one of an ended job without a key begins its next run
+-- Returns: {'RESERVED', marker, now, generation} publish it, unless it was pushed
+--   | {'SCHEDULED', due} it waits in the store
 --   | {'DUPLICATE', job} the key has a job | {'CONFLICT', job} with other arguments
 --   | {'EXISTS', state} the id has a job
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
-local id, task, delay = ARGV[1], ARGV[2], tonumber(ARGV[9])
+local id, task, delay, lists = ARGV[1], ARGV[2], tonumber(ARGV[9]), tonumber(ARGV[14])
 local now = now_us()
-local old = redis.call('HMGET', record, 'state', 'enq', 'gen', 'replaced')
+local old = redis.call('HMGET', record, 'state', 'enq', 'gen', 'replaced', 'settled', 'by', 'run', 'fence',
+  'version', 'digest')
+local gen, run, by = 1, 0, ARGV[15]
 
-local function answer(gen)
+for i = #KEYS - lists + 1, #KEYS do  -- before anything is written
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'list' and kind ~= 'none' then
+    return redis.error_reply('WRONGTYPE the queue ' .. KEYS[i] .. ' is no List but a ' .. kind)
+  end
+end
+
+local function answer()
   if delay > 0 then return {'SCHEDULED', int(now + delay)} end
   return {'RESERVED', epoch(now), int(now), gen}
+end
+
+local function push()
+  local first, last = string.find(ARGV[8], '"' .. ARGV[7] .. '"', 1, true)
+  local stamp = string.format('{"gen": %d, "marker": "%s", "at": %s}', gen, epoch(now), int(now))
+  local text = string.sub(ARGV[8], 1, first - 1) .. stamp .. string.sub(ARGV[8], last + 1)
+  for i = #KEYS - lists + 1, #KEYS do redis.call('LPUSH', KEYS[i], text) end
 end
 
 if old[1] and old[4] then  -- replace() gave this id to another task, whose message comes now
@@ -24,12 +43,21 @@ if old[1] and old[4] then  -- replace() gave this id to another task, whose mess
   redis.call('HDEL', record, 'replaced')
   redis.call('HINCRBY', record, 'version', 1)
   put_message(id, now, delay)
-  return answer(tonumber(old[3]))
+  gen = tonumber(old[3])
+  if delay == 0 and lists > 0 then push() end
+  return answer()
 end
 if old[1] then
-  if old[2] == ARGV[7] then return answer(tonumber(old[3])) end
-  count('duplicate', task)
-  return {'EXISTS', old[1]}
+  gen = tonumber(old[3])
+  if old[2] == ARGV[7] then return answer() end
+  if by == '' or old[6] == by or old[5] ~= '1' or old[10] then
+    count('duplicate', task)
+    return {'EXISTS', old[1]}
+  end
+  -- A frozen signature is applied again: Celery runs it again, under the same id.
+  gen, run = gen + 1, tonumber(old[7] or 0) + 1
+  redis.call('DEL', record, telemetry, events)
+  redis.call('ZREM', done, id)
 end
 if ARGV[13] == '1' then
   local holder = redis.call('HMGET', key_entry, 'job', 'fp')
@@ -44,13 +72,16 @@ if ARGV[13] == '1' then
   redis.call('HSET', key_entry, 'job', id, 'fp', ARGV[6], 'at', int(now))
 end
 redis.call('HSET', record,
-  'task', task, 'queue', ARGV[3], 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'gen', 1, 'attempt', 0,
-  'failures', 0, 'crashes', 0, 'fence', 0, 'version', 1, 'enq', ARGV[7], 'msg', ARGV[8],
+  'task', task, 'queue', ARGV[3], 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'gen', gen, 'attempt', 0,
+  'failures', 0, 'crashes', 0, 'fence', old[8] or 0, 'version', tonumber(old[9] or 0) + 1, 'enq', ARGV[7], 'msg', ARGV[8],
   'retention', ARGV[12], 'queued_at', int(now))
 if delay > 0 then redis.call('HSET', record, 'due', int(now + delay)) end
 if ARGV[5] ~= '' then redis.call('HSET', record, 'key', ARGV[4], 'digest', ARGV[5], 'fp', ARGV[6]) end
 if ARGV[10] ~= '' then redis.call('HSET', record, 'follows', ARGV[10]) end
 if ARGV[11] ~= '' then redis.call('HSET', record, 'conflict', ARGV[11]) end
+if by ~= '' then redis.call('HSET', record, 'by', by) end
+if run > 0 then redis.call('HSET', record, 'run', run) end
 put_message(id, now, delay)
+if delay == 0 and lists > 0 then push() end
 count('enqueued', task)
-return answer(1)
+return answer()

@@ -8,9 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from celery import chain, group
 from kombu.exceptions import OperationalError
+from kombu.transport.redis import Channel
 
 from denyut.errors import IdempotencyConflict, InvalidKey, Unfingerprintable
 from denyut.states import State
+from denyut.tasks import door
+
+
+def elsewhere(server):
+    """Another database of the broker's server: no script can write to both."""
+    return server.url.removesuffix("/0") + "/1"
 
 
 @pytest.fixture
@@ -98,10 +105,9 @@ def test_arguments_that_cannot_be_fingerprinted_are_refused_and_nothing_is_sent(
     def anything(value):
         return value
 
-    before = valkey.dbsize()
     with pytest.raises(Unfingerprintable):
         anything.apply_async((object,), idempotency_key="k")
-    assert valkey.dbsize() == before
+    assert valkey.keys("denyut*") == []
     assert bench.messages() == []
     anything.delay(object)  # without a key anything goes
     assert len(bench.messages()) == 1
@@ -152,8 +158,14 @@ def test_a_publish_that_fails_releases_the_key_and_raises(bench, order, monkeypa
     assert len(bench.messages()) == 1
 
 
-def test_a_copy_of_a_message_whose_publish_failed_is_dropped(bench, noop, monkeypatch):
+def test_a_copy_of_a_message_whose_publish_failed_is_dropped(make_bench, valkey_server, monkeypatch):
     from kombu.messaging import Producer
+
+    bench = make_bench(denyut_redis_url=elsewhere(valkey_server))  # so that record and message are two steps
+
+    @bench.task(name="t.noop")
+    def noop(x):
+        return x
 
     real = Producer.publish
 
@@ -168,6 +180,94 @@ def test_a_copy_of_a_message_whose_publish_failed_is_dropped(bench, noop, monkey
     [message] = bench.messages()
     assert bench.run(message).info.state == "IGNORED"
     assert bench.record("half-sent").state == State.CANCELLED
+
+
+def test_record_and_message_come_together_where_the_broker_has_both(bench, order, monkeypatch):
+    def refuse(self):
+        raise OperationalError("no connection to the broker is needed")
+
+    order.delay(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Channel, "conn_or_acquire", refuse)
+        result = order.delay(1)
+    assert [m.headers["id"] for m in bench.messages()][1:] == [result.id]
+
+
+def test_a_queue_that_is_no_list_is_refused_before_anything_is_written(bench, order, valkey):
+    order.delay(0)
+    bench.messages()
+    valkey.set(bench.app.conf.task_default_queue, "mine")
+    with pytest.raises(OperationalError, match="is no List but a string"):
+        order.delay(1)
+    valkey.delete(bench.app.conf.task_default_queue)
+    assert order.delay(1).deduplicated is False
+
+
+def test_a_script_that_is_sent_twice_pushes_one_message(bench, noop, monkeypatch):
+    real = door.RESERVE
+
+    def twice(*args):
+        real(*args)
+        return real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(door, "RESERVE", twice)
+        noop.delay(1)
+    assert len(bench.messages()) == 1
+
+
+@pytest.mark.parametrize("same_server", [True, False])
+def test_a_frozen_signature_that_is_applied_again_runs_again(make_bench, valkey_server, same_server):
+    bench = make_bench(**({} if same_server else {"denyut_redis_url": elsewhere(valkey_server)}))
+    runs = []
+
+    @bench.task(name="t.again")
+    def again(x):
+        runs.append(x)
+        return x
+
+    signature = again.s(1)
+    signature.freeze()
+    first = signature.apply_async()
+    assert signature.apply_async().deduplicated  # it has not run yet
+    bench.drain()
+    fence = bench.record(first.id).fence
+    second = signature.apply_async()
+    assert second.id == first.id
+    bench.drain()
+    assert runs == [1, 1]
+    record = bench.record(first.id)
+    assert (record.state, record.attempt, record.generation) == (State.COMPLETED, 1, 2)
+    assert record.fence > fence
+
+
+def test_a_given_id_that_is_sent_again_is_the_same_job(bench, noop):
+    noop.apply_async((1,), task_id="mine")
+    bench.drain()
+    assert noop.apply_async((1,), task_id="mine").deduplicated
+    assert bench.messages() == []
+
+
+def test_a_frozen_signature_that_a_job_sends_again_after_a_crash_is_sent_once(bench):
+    @bench.task(name="t.child")
+    def child():
+        return 1
+
+    signature = child.si()
+    signature.freeze()
+
+    @bench.task(name="t.parent")
+    def parent():
+        signature.apply_async()
+
+    parent.apply_async(task_id="parent")
+    [message] = bench.messages()
+    bench.run(message)
+    bench.drain()
+    bench.pulse.store.client.hset(bench.pulse.keys.job("parent").record, "state", "RUNNING")
+    bench.run(message)  # its worker had died before it could say that it was done
+    assert bench.record("parent").attempt == 2
+    assert bench.messages() == []
 
 
 @pytest.mark.parametrize("compression", ["zlib", "bzip2", "gzip"])

@@ -128,8 +128,8 @@ def test_an_ended_job_whose_continuation_was_not_sent_is_published_to_be_replaye
     def noop(x):
         return x
 
-    def die(self, outcome):
-        real(self, outcome)
+    def die(self, outcome, stored=None):
+        real(self, outcome, stored)
         raise DiedError
 
     result = noop.apply_async((1,), link=noop.si(2))

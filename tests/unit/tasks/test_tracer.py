@@ -169,8 +169,8 @@ def test_a_completed_job_whose_worker_died_before_the_callbacks_sends_them_once_
     class DiedError(BaseException):
         pass
 
-    def die(self, outcome):
-        real(self, outcome)
+    def die(self, outcome, stored=None):
+        real(self, outcome, stored)
         raise DiedError
 
     real = Attempt._write

@@ -1,0 +1,118 @@
+"""The result backend of an app whose tasks are jobs: what it stores, and sends, is tied to the attempt.
+
+A result that has nothing after it (no callback, chain or chord) is stored by the script that ends the
+job, if Celery's results are in the Redis that has the records: they end together, in one round trip.
+Readers see what Celery would have stored. Elsewhere Celery stores it, before the job is settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from celery.backends.redis import RedisBackend
+from celery.states import SUCCESS
+
+from denyut.tasks.attempt import active_attempt
+from denyut.tasks.wire import address
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["StoredResult", "mix_into_backend", "prepare_result"]
+
+#: Larger results are left to Celery: in one script with the record they would be sent twice (bytes).
+_LARGEST = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What Celery's Redis backend would store: the key, the text, and for how many seconds (0: for ever)."""
+
+    key: bytes
+    text: str
+    expires: int
+
+
+class JobResults:
+    """Mixed into the class of the app's result backend."""
+
+    def store_result(self, task_id: str, result: Any, state: str, *args: Any, **kwargs: Any) -> Any:
+        """Store a result, unless the script that ended the job has stored it."""
+        attempt = active_attempt()
+        if attempt is not None and attempt.stored and state == SUCCESS and task_id == attempt.run.id:
+            return result
+        return super().store_result(task_id, result, state, *args, **kwargs)  # type: ignore[misc]
+
+    def on_chord_part_return(self, request: Any, state: str, result: Any, **kwargs: Any) -> Any:
+        """Take part in a chord. Its body is sent by the chord, whichever member comes last."""
+        attempt = active_attempt()
+        if attempt is None:
+            return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+        attempt.chord = request.group
+        try:
+            return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+        finally:
+            attempt.chord = None
+
+
+def mix_into_backend(pulse: Denyut) -> None:
+    """Make the result backends of the app, those there are and those to come, know of jobs."""
+    app = pulse.app
+    make = app._get_backend  # noqa: SLF001 - where the app makes one for each thread that needs its own
+
+    def get_backend() -> Any:
+        return _convert(make())
+
+    app._get_backend = get_backend  # noqa: SLF001
+    if app._backend is not None:  # noqa: SLF001
+        _convert(app._backend)  # noqa: SLF001
+
+
+def prepare_result(pulse: Denyut, task: Any, job_id: str, value: Any) -> StoredResult | None:
+    """Return the result ``value`` as Celery would store it; None if only Celery itself can.
+
+    Raises:
+        kombu.exceptions.EncodeError: if it cannot be encoded.
+    """
+    backend = task.backend
+    if not _is_here(pulse, backend):
+        return None
+    encoded = backend.encode_result(value, SUCCESS)
+    meta = backend._get_result_meta(result=encoded, state=SUCCESS, traceback=None, request=task.request)  # noqa: SLF001
+    meta["task_id"] = job_id
+    text = backend.encode(meta)
+    if not isinstance(text, str) or len(text) > _LARGEST:
+        return None
+    return StoredResult(backend.get_key_for_task(job_id), text, int(backend.expires or 0))
+
+
+def _is_here(pulse: Denyut, backend: Any) -> bool:
+    """Whether ``backend`` is Celery's Redis backend at the Redis that has the records."""
+    known = backend.__dict__.get("_denyut_here")
+    if known is None:
+        kind: Any = type(backend)
+        mixed = kind is _mixed(RedisBackend)
+        # With JSON the script can see whether a success is there already.
+        known = mixed and backend.serializer == "json" and _same_server(pulse, backend)
+        backend._denyut_here = known  # noqa: SLF001
+    return bool(known)
+
+
+def _same_server(pulse: Denyut, backend: Any) -> bool:
+    here = address(pulse.store.client.connection_pool.connection_kwargs)
+    return address(backend.connparams) == here
+
+
+def _convert(backend: Any) -> Any:
+    kind: Any = type(backend)
+    backend.__class__ = _mixed(kind)
+    return backend
+
+
+@cache
+def _mixed(base: Any) -> Any:
+    if issubclass(base, JobResults):
+        return base
+    return type(base.__name__, (JobResults, base), {"__module__": base.__module__})
