@@ -20,7 +20,10 @@ from denyut.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Settings", "from_celery", "hide_password"]
+__all__ = ["MISFIRE", "Settings", "from_celery", "hide_password"]
+
+#: What may become of a job whose time came while no worker was up.
+MISFIRE = ("run", "skip")
 
 _PREFIX = "denyut_"
 _URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
@@ -68,6 +71,12 @@ class Settings:
     )
     recovery_interval: float = _number(0.5, 0.05, 60.0, "Time between two looks for lost jobs.", unit="s")
     recovery_rate: int = _number(100, 1, 100_000, "Most jobs one worker recovers per second.")
+    misfire: str = _text(
+        "run", "A job whose time came while no worker was up: run it late, or skip it.", kind="misfire"
+    )
+    misfire_grace: float = _number(
+        60.0, 1.0, 31_536_000.0, "How late a job may be before it is skipped.", unit="s"
+    )
     median_shards: int = _number(16, 1, 1024, "Number of median queues; fixed once streams exist.")
     median_batch: int = _number(1000, 1, 5000, "Most events in one median message.")
     median_queue: str = _text("median", "Median queues are named <this>.<shard>.", kind="prefix")
@@ -198,6 +207,8 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         _validate_number(name, value, meta["range"], whole=str(kind) == "int", unit=meta["unit"])
     elif not isinstance(value, str) or not value:
         raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be a non-empty string")
+    elif meta["kind"] == "misfire" and value not in MISFIRE:
+        raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be one of {', '.join(MISFIRE)}")
     elif meta["kind"] == "prefix" and any(c in value for c in "{}* \t\n"):
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"

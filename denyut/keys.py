@@ -144,3 +144,7 @@ class Keys:
     def workers(self) -> str:
         """Return the key of the ZSET of workers (``Node.owner``) by last beat (us)."""
         return f"{self.prefix}:{{w}}:workers"
+
+    def schedule_watch(self) -> str:
+        """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""
+        return f"{self.prefix}:{{w}}:schedule"

@@ -57,11 +57,12 @@ class Script:
 Call = tuple[Script, Sequence[str], Sequence[Any]]
 
 
-def run_all(client: Any, calls: Sequence[Call]) -> list[Any]:
+def run_all(client: Any, calls: Sequence[Call], *, raising: bool = True) -> list[Any]:
     """Run many script calls in one pipelined round trip and return their replies in order.
 
     The calls are not one transaction: each is atomic by itself. A call whose script the server
-    does not know is sent again, alone; all others have run.
+    does not know is sent again, alone; all others have run. The first error is raised; with ``raising``
+    False it stands where the reply would.
     """
     if not calls:
         return []
@@ -73,7 +74,7 @@ def run_all(client: Any, calls: Sequence[Call]) -> list[Any]:
         if isinstance(reply, NoScriptError):
             script, keys, args = calls[i]
             replies[i] = client.eval(script.source, len(keys), *keys, *args)
-        elif isinstance(reply, Exception):
+        elif raising and isinstance(reply, Exception):
             raise reply
     return list(replies)
 

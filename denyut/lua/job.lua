@@ -42,6 +42,12 @@ local function put_message(id, now, delay)
   end
 end
 
+-- A job that expires before it is due is looked at when it expires (expires = 0: never).
+local function put_off(id, due, expires)
+  if expires > 0 and expires < due then due = expires end
+  redis.call('ZADD', schedule, int(due), id)
+end
+
 -- The first use of a partition is marked, so that a Redis that lost its data can be told from one
 -- that never had a record.
 local function epoch(now)

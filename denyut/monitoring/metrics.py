@@ -6,6 +6,7 @@ and restarts. Labels are bounded: task, queue, shard, state; never a job, a host
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -26,13 +27,15 @@ EVENTS = frozenset(
         *("enqueued", "duplicate", "conflict", "adopted", "unpublished"),
         *("claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
-        *("crashed", "recovered", "republished", "replayed"),
+        *("crashed", "recovered", "republished", "replayed", "misfired"),
     }
 )
 #: What became of an event of a stream, and how apply.lua counts it.
 _OUTCOMES = {"accepted": "accepted", "duplicate": "duplicates", "conflict": "conflicts"}
 #: Bounds of the recovery histogram, in seconds; recovered.lua counts in them.
 _BUCKETS = (1, 2, 4, 6, 8, 10, 15, 30, 60)
+#: Bounds of the histogram of lateness, in seconds; due.lua counts in them, each job in one.
+_LATENESS = (0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0)
 
 
 def up_metric(up: bool) -> Metric:
@@ -50,6 +53,7 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     counters = found.counters
     yield _events(counters)
     yield _recovery(counters)
+    yield _lateness(counters)
     lapsed = [deadline for partition in found.partitions for deadline in partition.lapsed.values()]
     yield _now(found)
     yield _oldest(found, lapsed)
@@ -81,6 +85,17 @@ def _recovery(counters: Counter[str]) -> Metric:
     family.add_metric(
         [], [*buckets, ("+Inf", counters["recovery_us_count"])], counters["recovery_us_sum"] / 1e6
     )
+    return family
+
+
+def _lateness(counters: Counter[str]) -> Metric:
+    counts = [counters[f"late_us_bucket:{round(bound * 1_000_000)}"] for bound in _LATENESS]
+    so_far = list(accumulate([*counts, counters["late_us_bucket:inf"]]))
+    bounds = [*(str(bound) for bound in _LATENESS), "+Inf"]
+    family = HistogramMetricFamily(
+        "denyut_schedule_lateness_seconds", "From when a job was due to when it was published."
+    )
+    family.add_metric([], list(zip(bounds, so_far, strict=True)), counters["late_us_sum"] / 1e6)
     return family
 
 

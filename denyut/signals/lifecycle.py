@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from denyut.signals.heartbeat import Heartbeat
     from denyut.signals.pidwatch import Wake
     from denyut.tasks.recovery import Recovery
+    from denyut.tasks.schedule import Schedule
 
 __all__ = ["WorkerLife", "connect_signals"]
 
@@ -42,6 +43,7 @@ class WorkerLife:
         self.pulse = pulse
         self.heartbeat: Heartbeat | None = None
         self.recovery: Recovery | None = None
+        self.schedule: Schedule | None = None
         self.handover: Handover | None = None
         self._worker: Any = None
         self._wake: Wake | None = None
@@ -76,7 +78,8 @@ class WorkerLife:
         from denyut.signals.orphan import die_with
 
         die_with(self._pid)
-        self.heartbeat = self.recovery = self.handover = None  # their threads are the parent's
+        # Their threads are the parent's.
+        self.heartbeat = self.recovery = self.schedule = self.handover = None
         block.slot(getattr(current_process(), "index", 0) or 0).enter()
         self._wake.set()
 
@@ -92,9 +95,11 @@ class WorkerLife:
         from denyut.tasks.held import held
         from denyut.tasks.node import current_node
         from denyut.tasks.recovery import Recovery
+        from denyut.tasks.schedule import Schedule
 
         pulse = self.pulse
         self.recovery = Recovery(pulse)
+        self.schedule = Schedule(pulse, events=self._is_watched)
         self.handover = Handover(self.recovery.child_died, self._nudge_pool)
         self.heartbeat = Heartbeat(
             pulse.settings,
@@ -107,7 +112,7 @@ class WorkerLife:
             on_death=self.handover.give,
             about=self._about(),
         )
-        for part in (self.handover, self.heartbeat, self.recovery):
+        for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
             part.start()
         atexit.register(self.stop)
 
@@ -121,11 +126,15 @@ class WorkerLife:
         """Stop everything. The heartbeat stops last: leases are kept until the very end."""
         if self._pid != os.getpid():
             return
-        for part in (self.recovery, self.handover, self.heartbeat):
+        for part in (self.schedule, self.recovery, self.handover, self.heartbeat):
             if part is not None:
                 part.stop()
-        self.recovery = self.handover = self.heartbeat = None
+        self.schedule = self.recovery = self.handover = self.heartbeat = None
         atexit.unregister(self.stop)
+
+    def _is_watched(self) -> bool:
+        consumer = getattr(self._worker, "consumer", None)
+        return bool(getattr(getattr(consumer, "event_dispatcher", None), "enabled", False))
 
     def _about(self) -> dict[str, str]:
         module = str(getattr(self._worker.pool_cls, "__module__", ""))

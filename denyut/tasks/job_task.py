@@ -9,6 +9,7 @@ from celery import Task
 from celery.exceptions import Ignore
 
 from denyut.tasks.attempt import active_attempt
+from denyut.tasks.misfire import check_misfire
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.tracer import Tracer
 
@@ -30,7 +31,18 @@ class JobTask(Task):  # type: ignore[misc]
     #: Seconds to remember a finished job and its key; None: the setting ``denyut_retention``.
     retention: float | None = None
 
+    #: What becomes of a job of this task that is far too late: ``run`` or ``skip``; None: the setting.
+    misfire: str | None = None
+
+    #: How late (s) that is; None: the setting ``denyut_misfire_grace``.
+    misfire_grace: float | None = None
+
     _tracer: Any = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a task whose options cannot be meant. Raises ConfigurationError."""
+        super().__init_subclass__(**options)
+        check_misfire(cls)
 
     @property
     def __trace__(self) -> Any:

@@ -9,6 +9,7 @@ from denyut.scripts import Script
 from denyut.tasks.bury import bury
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import Envelope, Stamp
+from denyut.tasks.expire import tell_expired
 from denyut.tasks.node import current_node
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ logger = logging.getLogger(__name__)
 #: How long a recoverer that has moved a job to QUEUED may take to publish it (s).
 _PUBLISH_WITHIN = 10.0
 
-#: What was done: ``PUBLISH`` (its message was sent), ``DEAD`` (it was buried), or ``NOTHING``.
+#: What was done: ``PUBLISH`` (its message was sent), ``DEAD`` (it was buried), ``EXPIRED`` (Celery was
+#: told so), or ``NOTHING``.
 Moved = str
 
 
@@ -54,6 +56,9 @@ def recover(
         message, fence, crashes, digest = reply[1:5]
         logger.error("job %s: crash budget spent after %d lost workers", job_id, int(crashes))
         bury(pulse, job_id, message, int(fence), int(crashes), digest.decode() or None)
+    elif what == "EXPIRED":
+        message, fence, digest, error = reply[1:5]
+        tell_expired(pulse, job_id, message, int(fence), digest.decode() or None, error)
     elif what == "PUBLISH":
         message, marker, at, number, reason = reply[1:6]
         logger.info("job %s: published again (%s)", job_id, reason.decode())

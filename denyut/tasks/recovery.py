@@ -1,9 +1,9 @@
 """Recovery: finding the jobs that are left alone, and moving them on.
 
 A thread of every worker's main process. Any number may run: each step is one atomic script per job.
-It finds attempts whose lease has lapsed (their worker is gone), jobs that are due, jobs whose
-prefetching worker is gone, and jobs queued for long whose queue is empty or has gone on to much
-younger jobs (their message is lost; a copy of one that is not does no harm).
+It finds attempts whose lease has lapsed (their worker is gone), jobs whose prefetching worker is
+gone, and jobs queued for long whose queue is empty or has gone on to much younger jobs (their
+message is lost; a copy of one that is not does no harm). What is due is :mod:`denyut.tasks.schedule`'s.
 It has the message, so it needs neither the broker's redelivery nor the task's code.
 
 It does not judge by age: a job whose lease is renewed is never touched.
@@ -56,7 +56,7 @@ class Recovery(Service):
         recover_lost_child(self.pulse, slot.job_id, slot.pid, -1)
 
     def step(self) -> int:
-        """Look once at all partitions and move on what is due. Returns how many jobs were moved."""
+        """Look once at all partitions and move on what is left alone. Returns how many jobs were moved."""
         client = self.pulse.store.client
         lost = LostMessages(self.pulse, client)
         moved = 0
@@ -106,13 +106,13 @@ class Recovery(Service):
         timeout = us(settings.queued_timeout) if long_look else 0
         args = [most, timeout, us(settings.retention)]
         calls = [
-            OVERDUE.with_([p.leases, p.schedule, p.held, p.queued, p.done], args)
+            OVERDUE.with_([p.leases, p.held, p.queued, p.done], args)
             for p in self.pulse.keys.all_partitions()
         ]
         found: dict[str, str] = {}
         waiting: dict[str, str] = {}
-        for lapsed, due, held, long in run_all(client, calls):
-            found |= {job_id.decode(): "lapsed" for job_id in [*lapsed, *due, *held]}
+        for lapsed, held, long in run_all(client, calls):
+            found |= {job_id.decode(): "lapsed" for job_id in [*lapsed, *held]}
             waiting |= {job_id.decode(): "lost" for job_id in long}
         # Those that are known to be alone come first.
         found = found | {job_id: why for job_id, why in waiting.items() if job_id not in found}

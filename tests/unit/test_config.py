@@ -317,3 +317,9 @@ def test_no_password_is_ever_shown(password, as_parameter):
     secret = f"<{password.replace('&', '').replace('#', '')}>" if as_parameter else f"<{password}>"
     url = f"redis://h/0?password={secret}" if as_parameter else f"redis://user:{secret}@host/0"
     assert secret not in hide_password(url)
+
+
+def test_a_misfire_policy_is_one_of_those_there_are():
+    assert read(denyut_misfire="skip").misfire == "skip"
+    with pytest.raises(ConfigurationError, match="denyut_misfire='maybe': must be one of run, skip"):
+        read(denyut_misfire="maybe")

@@ -112,3 +112,9 @@ def test_partitions_are_used_evenly():
 
 def test_two_deployments_have_no_key_in_common():
     assert not set(names(Keys("a").job("x"))) & set(names(Keys("b").job("x")))
+
+
+def test_the_watch_of_the_schedules_shares_its_slot_with_the_workers():
+    keys = Keys("denyut")
+    assert keys.schedule_watch() == "denyut:{w}:schedule"
+    assert slot_tag([keys.schedule_watch(), keys.workers()]) == "w"

@@ -185,6 +185,15 @@ def test_one_bad_call_raises_after_all_have_run(package, valkey):
     assert valkey.get("n") == b"2"
 
 
+def test_one_bad_call_may_be_told_in_its_place(package, valkey):
+    count, fail = Script(package, "count"), Script(package, "fail")
+    first, bad, last = run_all(
+        valkey, [count.with_(["n"]), fail.with_(["k"], ["x"]), count.with_(["n"])], raising=False
+    )
+    assert (first, last) == (1, 2)
+    assert isinstance(bad, ResponseError)
+
+
 def test_no_calls_are_no_round_trip():
     assert run_all(None, []) == []
 

@@ -1,10 +1,10 @@
--- Move one job on that is left alone: crashed, due, or its message lost.
+-- Move one job on that is left alone: crashed, or its message lost.
 -- KEYS: the thirteen of job.lua
 -- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead),
 --       3 owner and 4 pid of the dead process, 5 generation of the message that it had (0: any, -1:
 --       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us)
 -- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
---   | {'NOTHING', state}
+--   | {'EXPIRED', message, fence, digest, error} | {'NOTHING', state}
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
 -- @include time
 -- @include job
@@ -12,7 +12,7 @@
 local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local now = now_us()
 local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'settled', 'due',
-  'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest')
+  'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest', 'expires')
 local state, gen, fence = r[1], tonumber(r[2] or 0), tonumber(r[5] or 0)
 
 local function nothing()
@@ -81,14 +81,9 @@ if state == 'QUEUED' then
 end
 
 if state == 'SCHEDULED' or state == 'RETRYING' then
-  if tonumber(r[7] or 0) > now then
-    redis.call('ZADD', schedule, r[7], id)
-    return nothing()
-  end
-  redis.call('HSET', record, 'state', 'QUEUED')
-  redis.call('HINCRBY', record, 'version', 1)
-  unindex(id)
-  return publish('due')
+  unindex(id)  -- its place is in the schedule, and nowhere else
+  put_off(id, tonumber(r[7] or now), tonumber(r[15] or 0))
+  return nothing()
 end
 
 if r[6] == '1' then
@@ -99,9 +94,16 @@ if owned then
   redis.call('ZADD', leases, int(now + left * 1000), id)
   return nothing()
 end
--- Ended, but its continuation was not sent: the message goes out again and is replayed.
 redis.call('DEL', lease, alive)
 unindex(id)
+if state == 'EXPIRED' then  -- no worker has run it: the caller says so to Celery
+  fence = math.max(fence + 1, now)
+  redis.call('HSET', record, 'fence', int(fence))
+  redis.call('SET', lease, 'recovery#' .. int(fence), 'PX', int(tonumber(ARGV[8]) / 1000))
+  redis.call('ZADD', leases, int(now + tonumber(ARGV[8])), id)
+  return {'EXPIRED', r[10] or '', int(fence), r[14] or '', redis.call('HGET', record, 'error') or '["Expired", ""]'}
+end
+-- Ended, but its continuation was not sent: the message goes out again and is replayed.
 gen = gen + 1
 redis.call('HSET', record, 'gen', gen)
 redis.call('ZADD', leases, int(now + hold), id)

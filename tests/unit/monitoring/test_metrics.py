@@ -94,6 +94,18 @@ def test_the_bounds_of_the_histogram_are_those_of_the_script():
     ]
 
 
+def test_lateness_is_a_histogram_in_the_bounds_of_the_script():
+    script = (PACKAGE / "tasks" / "lua" / "due.lua").read_text()
+    bounds = [int(n) for n in re.search(r"BUCKETS = {([^}]*)}", script)[1].split(",")]
+    counters = {f"late_us_bucket:{bound}": 1 for bound in bounds}
+    told = Exposition(partition(counters={**counters, "late_us_bucket:inf": 2, "late_us_sum": 7_500_000}))
+    found = {
+        key[1]: n for key, n in told.samples.items() if key[0] == "denyut_schedule_lateness_seconds_bucket"
+    }
+    assert found == {str(bound / SECOND): i for i, bound in enumerate(bounds, 1)} | {"+Inf": len(bounds) + 2}
+    assert told["denyut_schedule_lateness_seconds_sum",] == 7.5
+
+
 def test_the_sizes_of_the_indexes_are_added_up():
     one = partition(leases={"a": NOW + 1, "b": NOW + 1}, queued=3, scheduled=4, held=1)
     told = Exposition(one, one)

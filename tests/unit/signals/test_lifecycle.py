@@ -141,7 +141,7 @@ def test_a_ready_worker_beats_and_a_stopped_one_does_not(make_life):
     life.on_init(sender=worker_of(life))
     life.on_started(life._worker)
     life.on_started(life._worker)
-    assert threads() == {"denyut-heartbeat", "denyut-handover", "denyut-recovery"}
+    assert threads() == {"denyut-heartbeat", "denyut-handover", "denyut-recovery", "denyut-schedule"}
     assert life.heartbeat.completed.wait(20)
     key = life.pulse.keys.worker(current_node().owner)
     seen = life.pulse.store.client.hgetall(key)

@@ -7,7 +7,7 @@ from celery import group
 from support import wait_until
 
 from denyut.states import State
-from denyut.tasks.recovery import Recovery
+from denyut.tasks.schedule import Schedule
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def keyed(bench, runs):
 
 
 def settle_all(bench, ids):
-    recovery = Recovery(bench.pulse)
+    schedule = Schedule(bench.pulse)
 
     def done():
-        recovery.step()
+        schedule.look()
         bench.drain()
         return all(bench.record(i).settled for i in ids)
 

@@ -334,13 +334,13 @@ def test_a_job_for_later_sees_the_time_it_was_meant_for(bench):
 
     from support import wait_until
 
-    from denyut.tasks.recovery import Recovery
+    from denyut.tasks.schedule import Schedule
 
     @bench.task(name="t.later", bind=True)
     def later(self):
         return self.request.eta
 
     result = later.apply_async(countdown=0.05)
-    wait_until(lambda: Recovery(bench.pulse).step() or bench.drain(), what="the job to be due")
+    wait_until(lambda: Schedule(bench.pulse).look() and bench.drain(), what="the job to be due")
     bench.drain()
     assert datetime.fromisoformat(result.get(timeout=5)).tzinfo is not None
