@@ -66,6 +66,12 @@ class Settings:
     retention: float = _number(
         3600.0, 1.0, 31_536_000.0, "How long a finished job, and its key, are remembered.", unit="s"
     )
+    dead_retention: float = _number(
+        604_800.0, 1.0, 315_360_000.0, "How long a dead letter is kept for an operator.", unit="s"
+    )
+    dead_most: int = _number(
+        100_000, 1, 100_000_000, "Most dead letters kept, about; the oldest beyond that are purged."
+    )
     queued_timeout: float = _number(
         60.0, 1.0, 86400.0, "A queued job whose message is nowhere is published again after this.", unit="s"
     )

@@ -37,6 +37,7 @@ class PartitionKeys:
     queued: str  # ZSET id -> time it was queued (us)
     held: str  # ZSET id -> deadline (us) of the process that is to move a queued job on
     done: str  # ZSET id -> time it became terminal (us)
+    dead: str  # ZSET id -> time its budget was spent (us): the dead letter
     counters: str  # Hash "<what>:<task>" -> count
     marker: str  # String: when this partition was first used (us); gone if Redis lost its data
 
@@ -86,8 +87,9 @@ class Keys:
     def script(self, job_id: str, digest: str | None = None) -> tuple[str, ...]:
         """Return the KEYS of every job script, in the order of ``denyut/lua/job.lua``.
 
-        The last is the entry of the job's idempotency key if that lives in the job's partition,
-        else a name that is never written.
+        The thirteenth is the entry of the job's idempotency key if that lives in the job's partition,
+        else a name that is never written. The last, the dead letter, came later: a new key is appended,
+        so that the others keep their places.
         """
         job = self.job(job_id)
         part = self._partition_keys[job.partition]
@@ -97,6 +99,7 @@ class Keys:
             *(job.record, job.lease, job.alive, job.telemetry, job.events),
             *(part.leases, part.schedule, part.queued, part.held, part.done, part.counters, part.marker),
             entry,
+            part.dead,
         )
 
     def idempotency(self, digest: str) -> str:
@@ -120,6 +123,7 @@ class Keys:
             f"{base}:queued",
             f"{base}:held",
             f"{base}:done",
+            f"{base}:dead",
             f"{base}:counters",
             f"{base}:marker",
         )

@@ -1,8 +1,8 @@
 """Lua scripts: loaded from ``lua/*.lua`` files, called by SHA, checked for one slot.
 
 A script file begins with comment lines that list KEYS, ARGV, return values and complexity. A line
-``-- @include name`` is replaced by ``denyut/lua/name.lua``. Reference: Redis, "Scripting with
-Lua"; EVALSHA falls back to EVAL when the server has lost its script cache.
+``-- @include name`` is replaced by ``denyut/lua/name.lua``, which may include others. Reference: Redis,
+"Scripting with Lua"; EVALSHA falls back to EVAL when the server has lost its script cache.
 """
 
 from __future__ import annotations
@@ -94,5 +94,8 @@ def slot_tag(keys: Sequence[str]) -> str:
 @cache
 def _load(package: str, name: str) -> tuple[str, str]:
     text = (files(package) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
-    text = _INCLUDE.sub(lambda m: (files("denyut") / "lua" / f"{m.group(1)}.lua").read_text("utf-8"), text)
+    while _INCLUDE.search(text):
+        text = _INCLUDE.sub(
+            lambda m: (files("denyut") / "lua" / f"{m.group(1)}.lua").read_text("utf-8"), text
+        )
     return text, sha1(text.encode(), usedforsecurity=False).hexdigest()

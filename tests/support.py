@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
 import pytest
+from celery.exceptions import WorkerTerminate
 
 T = TypeVar("T")
 
@@ -34,6 +35,13 @@ ALLOWED_THREADS = {
     "pytest_timeout": "the timer of the running test",
     "OTel": "OpenTelemetry's exporters are per process",
 }
+
+
+class DiedError(WorkerTerminate):  # type: ignore[misc]
+    """Raised in a body, it stands for the death of the process: the run is abandoned as it is.
+
+    Celery's word for a worker that ends at once; any other ``BaseException`` is how a task fails.
+    """
 
 
 def wait_until(

@@ -1,19 +1,50 @@
--- The thirteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike.
+-- The fourteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike. A new
+-- key is appended, so that the others keep their places: `dead`, the index of dead letters, came last.
+-- @include story
 local record, lease, alive, telemetry, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, schedule, queued, held = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local done, counters, marker, key_entry = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local done, counters, marker, key_entry, dead = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 
 local function count(what, task)
   redis.call('HINCRBY', counters, what .. ':' .. task, 1)
 end
 
--- An entry of the job's Stream. Small jobs never get one: it begins with the first checkpoint,
--- stage or mishap (first = true), and from then on records every transition.
-local function event(kind, fence, attempt, data, first)
-  if first or redis.call('EXISTS', events) == 1 then
-    redis.call('XADD', events, 'MAXLEN', '~', 1000, '*',
-      'type', kind, 'fence', fence, 'attempt', attempt, 'data', data)
+-- An entry of the job's Stream (see story.lua). With first = true it begins the Stream, else it is written
+-- only if there is one. who: {by =, pid =, gen =, more fields and values}; nil: the owner of the attempt.
+-- The Stream lives as long as the record.
+local story  -- whether there is one; nil: not known yet
+local function event(kind, fence, attempt, data, first, who)
+  if story == nil then story = redis.call('EXISTS', events) == 1 end
+  if not (story or first) then return end
+  if not story then begin_story(record, events) end
+  story = true
+  if not who then
+    local r = redis.call('HMGET', record, 'owner', 'pid', 'gen')
+    who = {by = r[1], pid = r[2], gen = r[3]}
   end
+  tell(events, '*', kind, fence, attempt, data, who)
+  local left = redis.call('PTTL', record)
+  if left > 0 then redis.call('PEXPIRE', events, left) else redis.call('PERSIST', events) end
+end
+
+-- The same for what may come in storms: of each kind the first few are told one by one, all are counted in
+-- the record (n:KIND), which also keeps the last (last:KIND).
+local EACH_KIND = 5
+local function often(kind, fence, attempt, data, first, who)
+  local count_ = redis.call('HINCRBY', record, 'n:' .. kind, 1)
+  if count_ <= EACH_KIND then return event(kind, fence, attempt, data, first, who) end
+  local last = who or {}
+  redis.call('HSET', record, 'last:' .. kind,
+    cjson.encode({int(now_us()), fence, attempt, data, last.by or '', last.pid or '', last.gen or ''}))
+end
+
+-- What an attempt that did not end the job died of, for the last ten attempts. error: JSON list [type, message]
+local ERRORS_MOST = 10
+local function keep_error(attempt, error, traceback, now)
+  local r = redis.call('HMGET', record, 'owner', 'pid')
+  redis.call('HSET', record, 'error:' .. attempt,
+    '[' .. error .. ',' .. cjson.encode({traceback, int(now), r[1] or '', r[2] or ''}) .. ']')
+  redis.call('HDEL', record, 'error:' .. int(tonumber(attempt) - ERRORS_MOST))
 end
 
 -- How far a queue has got: the youngest job, by the time it was queued, that was claimed from it. An
@@ -73,8 +104,12 @@ local function close(id, state, now, retention_us)
   redis.call('ZADD', done, int(now), id)
   redis.call('HSET', record, 'settled', '1')
   if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
-  redis.call('PEXPIRE', record, ms)
-  redis.call('PEXPIRE', telemetry, ms)
-  redis.call('PEXPIRE', events, ms)
+  if (state == 'FAILED' or state == 'DEAD') and redis.call('HEXISTS', record, 'budget') == 1 then
+    for _, key in ipairs({record, telemetry, events}) do redis.call('PERSIST', key) end  -- a dead letter
+  else
+    redis.call('PEXPIRE', record, ms)
+    redis.call('PEXPIRE', telemetry, ms)
+    story = redis.call('PEXPIRE', events, ms) == 1
+  end
   close_key(id, state == 'COMPLETED', ms)
 end

@@ -8,13 +8,18 @@ local function crash_budget(most)
   return most
 end
 
-local function note_crash(now, started, fence, attempt, task)
+local function note_crash(now, started, fence, attempt, task, who)
   local seen = started
   local beat = redis.call('HMGET', telemetry, 'fence', 'last_heartbeat')
   if beat[1] and tonumber(beat[1]) == fence and beat[2] then seen = tonumber(beat[2]) end
-  redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))
+  local lost = redis.call('HMGET', record, 'owner', 'pid')
+  local ago = string.format('%.1f', (now - seen) / 1000000)
   count('crashed', task)
-  event('crashed', int(fence), attempt, int(now - seen), true)
+  event('crashed', int(fence), attempt, int(now - seen), true,
+    {by = who.by, pid = who.pid, gen = who.gen, 'lost', lost[1] or '', 'lost_pid', lost[2] or ''})
+  keep_error(attempt, cjson.encode({'WorkerLost', 'its worker gave the last sign of life ' .. ago .. ' s before'}),
+    '', now)
+  redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))
 end
 
 local function note_recovery(now, fence, attempt)

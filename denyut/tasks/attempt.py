@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from denyut.errors import JobCancelled, LeaseLost, StepAside
 from denyut.states import State
 from denyut.tasks.finish import Outcome, finish, requeue, settle
+from denyut.tasks.reason import not_retried
 from denyut.tasks.result import encode_result
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Attempt:
     replaced: bool = False
     #: Why the next generation could not be recorded.
     broken: Exception | None = None
+    #: The error that a retry is for.
+    cause: BaseException | None = None
+    #: Why there is no retry left, if the task asked for one.
+    spent: str = ""
     ended: State | None = None
     settled: bool = False
     #: The result was stored by the script that ended the job.
@@ -162,6 +167,7 @@ class Attempt:
                 retention=self.retention,
                 settled=settled,
                 stored=stored,
+                reason=self._reason(outcome),
                 telemetry=last_told(self.run.slot),
             )
         except RedisError as exc:
@@ -175,6 +181,11 @@ class Attempt:
         if state == State.COMPLETED:
             return not self.sends and (stored is not None or not self.stores)
         return state in (State.IGNORED, State.REJECTED) or not self.tells
+
+    def _reason(self, outcome: Outcome) -> str:
+        if outcome.state != State.FAILED:
+            return ""
+        return self.spent or not_retried(outcome.error, self.task.request.retries or 0)
 
     def _gave_way(self, exc: Exception) -> None:
         if self.moved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from denyut.scripts import Script
@@ -9,6 +10,8 @@ from denyut.states import State
 from denyut.tasks.claim import us
 from denyut.tasks.finish import Outcome
 from denyut.tasks.keying import close_foreign_key
+from denyut.tasks.node import current_node
+from denyut.tasks.reason import why_ended
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -48,7 +51,8 @@ def end_from_outside(
     digest = pulse.store.client.hget(pulse.keys.job(job_id).record, "digest")
     keys = pulse.keys.script(job_id, digest.decode() if digest else None)
     args = [job_id, state, outcome.error, us(retention or pulse.settings.retention), "1" if running else "0"]
-    args += [owner, pid or ""]
+    args += [owner, pid or "", current_node().owner, os.getpid()]
+    args += [why_ended(exc, outcome.error) if state == State.FAILED else ""]
     ended, found = END(pulse.store.client, keys, args)
     if ended:
         close_foreign_key(pulse, job_id, digest.decode() if digest else None)

@@ -25,7 +25,7 @@ from denyut.tasks.attempt import Attempt, active_attempt
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
 from denyut.tasks.fingerprint import fingerprint
-from denyut.tasks.finish import requeue
+from denyut.tasks.finish import Outcome, requeue, traceback_of
 from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
@@ -262,6 +262,8 @@ class _DoorProducer:
         intent = self._intent
         attempt = intent.attempt
         assert attempt is not None
+        cause = attempt.cause
+        why = Outcome.of_error(State.RETRYING, cause, traceback=traceback_of(cause)) if cause else None
         try:
             reply = requeue(
                 self._pulse,
@@ -273,6 +275,8 @@ class _DoorProducer:
                 task=intent.task,
                 queue=envelope.queue,
                 token=intent.token,
+                error=why.error if why else "",
+                traceback=why.traceback if why else "",
             )
         except RedisError as exc:
             attempt.broken = exc

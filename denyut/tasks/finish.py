@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.tasks.backend import StoredResult
 
-__all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle"]
+__all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle", "traceback_of"]
 
 FINISH = Script("denyut.tasks", "finish")
 SETTLE = Script("denyut.tasks", "settle")
@@ -55,11 +55,13 @@ def finish(
     retention: float,
     settled: bool,
     stored: StoredResult | None = None,
+    reason: str = "",
     telemetry: Sequence[Any] = (),
 ) -> bool:
     """End the attempt ``fence`` of a job; with ``settled``, close the job in the same step.
 
     ``stored``: the result for Celery's readers, to be stored in the same step.
+    ``reason``: of a failure, why its budget is spent: it becomes a dead letter.
     ``telemetry``: fields and values of what the task told last, which no beat may have seen.
 
     Returns:
@@ -68,7 +70,7 @@ def finish(
     args = [job_id, fence, outcome.state, "1" if settled else "0", outcome.result, outcome.exception]
     args += [outcome.error, outcome.traceback, us(retention), us(pulse.settings.lease_ttl)]
     args += [stored.text, stored.expires] if stored else ["", 0]
-    args += telemetry
+    args += [reason, *telemetry]
     keys: list[Any] = [*pulse.keys.script(job_id, digest), *([stored.key] if stored else [])]
     ok = bool(patiently(lambda: FINISH(pulse.store.client, keys, args)) == b"OK")
     if ok and outcome.state != State.COMPLETED:
@@ -102,6 +104,7 @@ def requeue(
     queue: str,
     token: str,
     error: str = "",
+    traceback: str = "",
 ) -> list[Any]:
     """Begin the next generation of the running attempt ``fence``.
 
@@ -116,11 +119,13 @@ def requeue(
         queue: where it goes.
         token: one-time token of this step, so that it may be sent twice.
         error: why, as JSON text.
+        traceback: of the error.
 
     Returns:
         The reply of ``requeue.lua``: RESERVED (publish it), SCHEDULED, or LOST.
     """
-    args = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token, error]
+    args = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token]
+    args += [error, traceback]
     return list(patiently(lambda: REQUEUE(pulse.store.client, pulse.keys.script(job_id), args)))
 
 
@@ -129,6 +134,13 @@ def save_checkpoint(pulse: Denyut, job_id: str, fence: int, data: str, *, retent
     args = [job_id, fence, data, round(retention * 1000)]
     keys = pulse.keys.script(job_id)
     return bool(patiently(lambda: CHECKPOINT(pulse.store.client, keys, args)) == b"OK")
+
+
+def traceback_of(exc: BaseException) -> str:
+    """Return the traceback of ``exc`` as text."""
+    from traceback import format_exception
+
+    return "".join(format_exception(exc))
 
 
 def _shorten(text: str, most: int = 20_000) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from celery import Task
-from celery.exceptions import Ignore
+from celery.exceptions import Ignore, Reject, Retry
 
 from denyut.tasks.attempt import active_attempt
 from denyut.tasks.misfire import check_misfire
+from denyut.tasks.reason import retries_spent
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.tracer import Tracer
 
@@ -70,6 +72,31 @@ class JobTask(Task):  # type: ignore[misc]
         except Ignore:
             if (attempt := active_attempt()) is not None and not attempt.moved:
                 attempt.replaced = True
+            raise
+
+    def retry(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        exc: Any = None,
+        throw: bool = True,
+        eta: Any = None,
+        countdown: Any = None,
+        max_retries: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Try the job again later: the same job, its next generation (see Celery)."""
+        attempt = active_attempt()
+        if attempt is not None and attempt.run.id == self.request.id:
+            attempt.cause = exc if isinstance(exc, BaseException) else sys.exc_info()[1]
+        most = self.max_retries if max_retries is None else max_retries
+        try:
+            return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
+        except (Retry, Reject):
+            raise
+        except Exception:
+            if attempt is not None and most is not None and self.request.retries >= most:
+                attempt.spent = retries_spent(self.request.retries, most)
             raise
 
     def _body(self, args: Any, kwargs: Any) -> Any:

@@ -18,6 +18,7 @@ FIELDS = (
     "task", "queue", "state", "gen", "attempt", "failures", "crashes", "fence", "version", "owner", "pid",
     "key", "digest", "follows", "conflict", "queued_at", "due", "started_at", "finished_at", "crashed_at",
     "recovered_us", "settled", "error", "traceback", "checkpoint",
+    "budget", "reason", "retry_of", "retried_as",
 )  # fmt: skip
 
 
@@ -51,6 +52,10 @@ class JobRecord:
     error: tuple[str, str] | None = None
     traceback: str | None = None
     checkpoint: Any = None
+    budget: str | None = None
+    reason: str | None = None
+    retry_of: str | None = None
+    retried_as: str | None = None
 
     @classmethod
     def from_redis(cls, job_id: str, values: list[bytes | None]) -> JobRecord | None:
@@ -93,4 +98,8 @@ class JobRecord:
             error=(error[0], error[1]) if error else None,
             traceback=raw.get("traceback") or None,
             checkpoint=json.loads(raw["checkpoint"]) if raw.get("checkpoint") else None,
+            budget=raw.get("budget") or None,
+            reason=raw.get("reason") or None,
+            retry_of=raw.get("retry_of") or None,
+            retried_as=raw.get("retried_as") or None,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script
@@ -50,6 +51,7 @@ def recover(
     settings, client = pulse.settings, pulse.store.client
     args = [job_id, why, owner, pid, generation, settings.max_crashes]
     args += [us(_PUBLISH_WITHIN), us(settings.lease_ttl), us(settings.queued_timeout)]
+    args += [current_node().owner, os.getpid()]
     reply: list[Any] = RECOVER(client, pulse.keys.script(job_id), args)
     what: Moved = reply[0].decode()
     if what == "DEAD":

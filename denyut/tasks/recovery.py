@@ -23,6 +23,7 @@ from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.lost import LostMessages
+from denyut.tasks.purge import purge_old
 from denyut.tasks.recover import recover, recover_lost_child
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ __all__ = ["Recovery"]
 OVERDUE = Script("denyut.tasks", "overdue")
 
 logger = logging.getLogger(__name__)
+
+#: Time between two looks for dead letters that are over their retention (s).
+_TIDY_EVERY = 10.0
 
 
 class Recovery(Service):
@@ -49,7 +53,7 @@ class Recovery(Service):
         super().__init__()
         self.pulse = pulse
         self.rounds = 0  # complete looks at all partitions; tests wait for it
-        self._last_long_look = monotonic()
+        self._last_long_look = self._last_tidy = monotonic()
 
     def child_died(self, slot: SlotState) -> None:
         """Hand over the job of a pool process that is known to be dead."""
@@ -68,6 +72,9 @@ class Recovery(Service):
             except (ValueError, KeyError, EncodeError, ContentDisallowed):
                 # Its message cannot be read. The others must not wait for it.
                 logger.exception("recovery: job %s could not be moved on", job_id)
+        if monotonic() - self._last_tidy > _TIDY_EVERY:
+            self._last_tidy = monotonic()
+            purge_old(self.pulse, client)
         self.rounds += 1
         return moved
 

@@ -1,5 +1,5 @@
 -- Keep the data from which the next attempt starts.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 fence, 3 data (JSON), 4 retention (ms)
 -- Returns: 'OK' | 'LOST'
 -- Complexity: O(1).

@@ -1,5 +1,5 @@
 -- Give one worker the right to run one attempt, or say why not.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 owner, 3 pid, 4 claim token, 5 generation of the message (0: from a plain client),
 --       6 marker of the message, 7 time it was sent (us), 8 lease ttl (us), 9 alive ttl (us),
 --       10 max crashes, 11 retention (us), 12 task, 13 queue, 14 message ('' = not at hand),
@@ -16,8 +16,10 @@
 -- @include time
 -- @include job
 -- @include recovered
+-- @include dead
 local id, owner, token, task = ARGV[1], ARGV[2], ARGV[4], ARGV[12]
 local ttl, retention = tonumber(ARGV[8]), tonumber(ARGV[11])
+local me = {by = owner, pid = ARGV[3], gen = ARGV[5]}
 local now = now_us()
 
 local function read()
@@ -53,6 +55,7 @@ local terminal = not (job.state == 'QUEUED' or job.state == 'RUNNING' or job.sta
 
 local function refuse(what, detail)
   count(string.lower(what), task)
+  often(string.lower(what), int(job.fence), job.attempt, detail, true, me)
   return {what, detail}
 end
 
@@ -75,6 +78,7 @@ elseif terminal and (job.settled or holder) then
   if job.settled then return refuse('DONE', job.state) end
   return refuse('BUSY', holder)
 elseif terminal then
+  event('replayed', int(job.fence), job.attempt, job.state, true, me)
   grant()
 elseif tonumber(ARGV[5]) > 0 and tonumber(ARGV[5]) < job.gen then
   return refuse('STALE', job.state)
@@ -92,13 +96,11 @@ if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
 
 if job.state == 'RUNNING' then
   job.crashes = job.crashes + 1
-  note_crash(now, job.started, job.fence, job.attempt, task)
-  if job.crashes > crash_budget(tonumber(ARGV[10])) then
+  note_crash(now, job.started, job.fence, job.attempt, task, me)
+  local budget = crash_budget(tonumber(ARGV[10]))
+  if job.crashes > budget then
     grant()
-    redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now),
-      'error', '["JobDead", "crash budget spent"]')
-    count('dead', task)
-    event('dead', int(job.fence), job.attempt, 'crash budget spent', true)
+    die(id, now, job.fence, job.attempt, job.crashes, budget, task, me)
     return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run}
   end
 end
@@ -109,7 +111,7 @@ redis.call('HSET', record, 'state', 'RUNNING', 'attempt', job.attempt, 'started_
 redis.call('PERSIST', record)
 count('claimed', task)
 note_recovery(now, int(job.fence), job.attempt)
-event('claimed', int(job.fence), job.attempt, owner, false)
+event('claimed', int(job.fence), job.attempt, owner, false, me)
 if job.conflict then
   return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run, job.conflict}
 end

@@ -1,5 +1,5 @@
 -- Let an attempt commit its effect only while it owns the job, and note that it may have one from now on.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 fence
 -- Returns: 'OK' | 'CANCELLED' | 'LOST' another attempt owns the job, or it has ended; nothing was written
 -- Complexity: O(1). Sent twice, it answers the same.

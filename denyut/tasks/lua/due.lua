@@ -1,5 +1,5 @@
 -- Move one job on whose time has come: to its queue, or to its end if it came too late.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 time to publish it (us), 3 lease ttl (us), 4 misfire rules: JSON object of task ('' = any
 --       other) and the lateness (us) from which it is skipped, false for never; '' if nothing is skipped
 -- Returns: {'PUBLISH', message, marker, now, generation, expires (us; 0 = never)}

@@ -1,11 +1,13 @@
 -- End a live job from outside its attempt. A running attempt is fenced off: its later writes are refused.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 state, 3 error, 4 retention (us), 5 '1' if a running attempt is to be ended too,
---       6 owner and 7 pid of the attempt that is meant ('' = any)
+--       6 owner and 7 pid of the attempt that is meant ('' = any), 8 who does it and 9 its pid,
+--       10 why its budget of failures is spent ('' = it is not)
 -- Returns: {1 if it was ended, the state it was found in}; {0, ''} if there is no record
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include job
+-- @include dead
 local id, state = ARGV[1], ARGV[2]
 local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'owner', 'pid')
 local waiting = old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING'
@@ -13,11 +15,12 @@ local meant = ARGV[6] == '' or (old[5] == ARGV[6] and old[6] == ARGV[7])
 if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1' and meant) then return {0, old[1] or ''} end
 local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)
+event(string.lower(state), old[2], old[4], ARGV[3], true, {by = ARGV[8], pid = ARGV[9]})
 redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now))
 redis.call('HINCRBY', record, 'version', 1)
 if ARGV[3] ~= '' then redis.call('HSET', record, 'error', ARGV[3]) end
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end
 count(string.lower(state), old[3])
-event(string.lower(state), int(fence), old[4], ARGV[3], false)
+if ARGV[10] ~= '' then bury(id, now, 'failures', ARGV[10]) end
 close(id, state, now, tonumber(ARGV[4]))
 return {1, old[1]}

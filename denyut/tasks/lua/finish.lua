@@ -1,16 +1,21 @@
 -- End a running attempt in a terminal state. Only the newest fence can.
--- KEYS: the thirteen of job.lua, then the key of Celery's result, if there is one to store
+-- KEYS: the fourteen of job.lua, then the key of Celery's result, if there is one to store
 -- ARGV: 1 id, 2 fence, 3 state, 4 '1' to settle at once, 5 result, 6 exception, 7 error, 8 traceback,
 --       9 retention (us), 10 lease ttl (us), 11 Celery's result ('' = not to be stored here), 12 for how
---       many seconds (0: for ever), then the last telemetry of the attempt: fields and values
+--       many seconds (0: for ever), 13 why its budget of failures is spent ('' = it is not),
+--       then the last telemetry of the attempt: fields and values
 -- Returns: 'OK' | 'LOST' another attempt owns the job, nothing was written
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include dead
 local id, fence, state = ARGV[1], ARGV[2], ARGV[3]
 local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt')
 if not old[1] or old[2] ~= fence or (old[1] ~= 'RUNNING' and old[1] ~= state) then
-  if old[3] then count('lost', old[3]) end
+  if old[3] then
+    count('lost', old[3])
+    often('lost', fence, old[4] or '0', state, true, {})
+  end
   return 'LOST'
 end
 local now = now_us()
@@ -30,10 +35,11 @@ if old[1] == 'RUNNING' then
   if ARGV[6] ~= '' then redis.call('HSET', record, 'exc', ARGV[6]) end
   if ARGV[7] ~= '' then redis.call('HSET', record, 'error', ARGV[7], 'traceback', ARGV[8]) end
   if redis.call('EXISTS', telemetry) == 1 then  -- what the task told since the last beat is not lost
-    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 13))
+    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 14))
   end
   if ARGV[11] ~= '' then store_result(KEYS[#KEYS], ARGV[11], tonumber(ARGV[12])) end
   count(string.lower(state), old[3])
+  if ARGV[13] ~= '' then bury(id, now, 'failures', ARGV[13]) end
   event(string.lower(state), fence, old[4], ARGV[7], false)
 end
 if ARGV[4] == '1' then

@@ -1,5 +1,5 @@
 -- Look whether a step of a job was done in an earlier attempt, or keep what it returned. The first value stands.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 fence, 3 field of the step, 4 value (JSON; '' = only look), 5 most steps of a job
 -- Returns: {'UNDONE'} | {'DONE', value} | {'FULL', steps} | {'LOST'} another attempt owns the job
 -- Complexity: O(1). Sent twice, it answers the same.

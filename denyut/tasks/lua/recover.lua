@@ -1,28 +1,43 @@
 -- Move one job on that is left alone: crashed, or its message lost.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead),
 --       3 owner and 4 pid of the dead process, 5 generation of the message that it had (0: any, -1:
---       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us)
+--       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us),
+--       10 owner and 11 pid of the recoverer
 -- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
 --   | {'EXPIRED', message, fence, digest, error} | {'NOTHING', state}
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
 -- @include time
 -- @include job
 -- @include recovered
+-- @include dead
 local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local now = now_us()
 local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'settled', 'due',
   'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest', 'expires')
 local state, gen, fence = r[1], tonumber(r[2] or 0), tonumber(r[5] or 0)
+local me = {by = ARGV[10], pid = ARGV[11], gen = int(gen)}
 
 local function nothing()
   return {'NOTHING', state or ''}
 end
 
+local function send(reason)
+  me.gen = int(gen)
+  often('published', int(fence), r[3] or '0', reason, reason ~= 'due', me)
+  return {'PUBLISH', r[10] or '', epoch(now), int(now), gen, reason}
+end
+
 local function publish(reason)
   redis.call('ZADD', held, int(now + hold), id)
   redis.call('ZADD', queued, int(now), id)
-  return {'PUBLISH', r[10] or '', epoch(now), int(now), gen, reason}
+  return send(reason)
+end
+
+local function tell_celery(crashes)
+  fence = math.max(fence + 1, now)
+  funeral(id, now, fence, tonumber(ARGV[8]))
+  return {'DEAD', r[10] or '', int(fence), crashes, r[14] or ''}
 end
 
 if not state then
@@ -41,20 +56,15 @@ if state == 'RUNNING' then
     return nothing()
   end
   local crashes = tonumber(r[4]) + 1
-  note_crash(now, tonumber(r[8] or now), fence, r[3], r[9])
+  note_crash(now, tonumber(r[8] or now), fence, r[3], r[9], me)
   redis.call('DEL', lease, alive)
   unindex(id)
   redis.call('HSET', record, 'crashes', crashes)
   redis.call('HINCRBY', record, 'version', 1)
-  if crashes > crash_budget(tonumber(ARGV[6])) then
-    fence = math.max(fence + 1, now)
-    redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now), 'fence', int(fence),
-      'error', '["JobDead", "crash budget spent"]')
-    redis.call('SET', lease, 'recovery#' .. int(fence), 'PX', int(tonumber(ARGV[8]) / 1000))
-    redis.call('ZADD', leases, int(now + tonumber(ARGV[8])), id)
-    count('dead', r[9])
-    event('dead', int(fence), r[3], 'crash budget spent', true)
-    return {'DEAD', r[10] or '', int(fence), crashes, r[14] or ''}
+  local budget = crash_budget(tonumber(ARGV[6]))
+  if crashes > budget then
+    die(id, now, fence, r[3], crashes, budget, r[9], me)
+    return tell_celery(crashes)
   end
   gen = gen + 1
   redis.call('HSET', record, 'state', 'QUEUED', 'gen', gen)
@@ -98,14 +108,13 @@ redis.call('DEL', lease, alive)
 unindex(id)
 if state == 'EXPIRED' then  -- no worker has run it: the caller says so to Celery
   fence = math.max(fence + 1, now)
-  redis.call('HSET', record, 'fence', int(fence))
-  redis.call('SET', lease, 'recovery#' .. int(fence), 'PX', int(tonumber(ARGV[8]) / 1000))
-  redis.call('ZADD', leases, int(now + tonumber(ARGV[8])), id)
+  funeral(id, now, fence, tonumber(ARGV[8]))
   return {'EXPIRED', r[10] or '', int(fence), r[14] or '', redis.call('HGET', record, 'error') or '["Expired", ""]'}
 end
+if state == 'DEAD' then return tell_celery(tonumber(r[4])) end
 -- Ended, but its continuation was not sent: the message goes out again and is replayed.
 gen = gen + 1
 redis.call('HSET', record, 'gen', gen)
 redis.call('ZADD', leases, int(now + hold), id)
 count('replayed', r[9])
-return {'PUBLISH', r[10] or '', epoch(now), int(now), gen, 'unsettled'}
+return send('unsettled')

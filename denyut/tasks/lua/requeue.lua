@@ -1,7 +1,7 @@
 -- Begin the next generation of a running job: a retry, a replacement, or the same message again.
--- KEYS: the thirteen of job.lua
+-- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 fence, 3 'retry' | 'replace' | 'requeue', 4 message ('' = keep; for 'replace': it comes
---       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error
+--       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error (JSON), 10 traceback
 -- Returns: {'RESERVED', marker, now, generation} publish it | {'SCHEDULED', due} | {'LOST'}
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
@@ -13,8 +13,19 @@ local gen = tonumber(old[3] or 0)
 local again = old[1] and old[2] == fence and old[1] ~= 'RUNNING' and old[4] == ARGV[8]
 if not again then
   if old[1] ~= 'RUNNING' or old[2] ~= fence then
-    if old[6] then count('lost', old[6]) end
+    if old[6] then
+      count('lost', old[6])
+      often('lost', fence, old[5] or '0', what, true, {})
+    end
     return {'LOST'}
+  end
+  if what == 'retry' then
+    event('retrying', fence, old[5], ARGV[9], true)
+    if ARGV[9] ~= '' then keep_error(old[5], ARGV[9], ARGV[10], now) end
+  elseif what == 'replace' then
+    event('replaced', fence, old[5], ARGV[6], false)
+  else
+    often('requeued', fence, old[5], '', true)
   end
   if what ~= 'requeue' then gen = gen + 1 end  -- a requeued message is the same one again
   local state = 'QUEUED'
@@ -27,7 +38,6 @@ if not again then
     redis.call('HINCRBY', record, 'failures', 1)
     if ARGV[9] ~= '' then redis.call('HSET', record, 'error', ARGV[9]) end
     count('retried', old[6])
-    event('retrying', fence, old[5], ARGV[9], false)
   end
   redis.call('DEL', lease, alive)
   unindex(id)

@@ -1,5 +1,5 @@
 -- Reserve an idempotency key and make the record of a new job, before its message is published.
--- KEYS: the thirteen of job.lua, then the broker's Lists to push the message to, if it lives here
+-- KEYS: the fourteen of job.lua, then the broker's Lists to push the message to, if it lives here
 -- ARGV: 1 id, 2 task, 3 queue, 4 key, 5 digest, 6 fingerprint, 7 enqueue token (random), 8 message,
 --       9 delay (us; 0 = now), 10 follows, 11 conflict, 12 retention (s),
 --       13 '1' if the key's entry lives here and is to be taken, 14 number of those Lists (the message then has

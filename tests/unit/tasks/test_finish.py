@@ -103,14 +103,16 @@ def test_a_claim_follows_the_state_table(bench, job, start):
 
 
 @pytest.mark.parametrize("fence", [FENCE - 1, FENCE + 1])
-def test_every_step_with_another_fence_is_refused_and_writes_nothing(bench, job, valkey, fence):
+def test_every_step_with_another_fence_is_refused_and_writes_nothing_but_that_it_was_refused(
+    bench, job, valkey, fence
+):
     job.be(State.RUNNING)
     before = valkey.hgetall(job.keys.record)
     assert not job.finish(State.COMPLETED, fence)
     assert not settle(bench.pulse, "j", fence, digest=None, retention=60, completed=True)
     assert job.requeue("retry", fence=fence) == [b"LOST"]
     assert not save_checkpoint(bench.pulse, "j", fence, "1", retention=60)
-    assert valkey.hgetall(job.keys.record) == before
+    assert valkey.hgetall(job.keys.record) == {**before, b"n:lost": b"2"}
 
 
 def test_finish_sent_twice_answers_the_same(job, bench):
