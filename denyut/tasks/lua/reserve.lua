@@ -12,6 +12,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include dead
 local id, task, delay, lists = ARGV[1], ARGV[2], tonumber(ARGV[9]), tonumber(ARGV[14])
 local now = now_us()
 local old = redis.call('HMGET', record, 'state', 'enq', 'gen', 'replaced', 'settled', 'by', 'run', 'fence',
@@ -56,6 +57,7 @@ if old[1] then
   end
   -- A frozen signature is applied again: Celery runs it again, under the same id.
   gen, run = gen + 1, tonumber(old[7] or 0) + 1
+  unbury(id)
   redis.call('DEL', record, telemetry, events)
   redis.call('ZREM', done, id)
 end
