@@ -25,6 +25,7 @@ __all__ = [
     "InvalidStream",
     "JobCancelled",
     "JobDead",
+    "JobExited",
     "LeaseLost",
     "NoCurrentJob",
     "PoisonBatch",
@@ -90,6 +91,21 @@ class JobDead(DenyutError):
 
 class AlreadyCommitted(DenyutError, RuntimeError):
     """One attempt committed the same effect twice. The second transaction was not committed."""
+
+
+class JobExited(DenyutError):
+    """The task raised something that is no ``Exception``, such as ``SystemExit``: it failed.
+
+    ``kind`` is the name of that class, ``text`` what it said.
+    """
+
+    def __init__(self, kind: str, text: str = "") -> None:
+        super().__init__(kind, text)
+        self.kind = kind
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"the task ended itself by {self.kind}({self.text}); raise an Exception to say what went wrong"
 
 
 class NoCurrentJob(DenyutError, RuntimeError):

@@ -16,12 +16,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
+from celery import states
 from celery.exceptions import Ignore, Reject, Retry
-from celery.utils.serialization import get_pickleable_exception
 from redis.exceptions import RedisError
 
 from denyut.errors import JobCancelled, LeaseLost, StepAside
 from denyut.states import State
+from denyut.tasks.ending import TERMINATED, told_to_end, worker_ends
+from denyut.tasks.failure import as_failure, failure_of
 from denyut.tasks.finish import Outcome, finish, requeue, settle
 from denyut.tasks.reason import not_retried
 from denyut.tasks.result import encode_result
@@ -80,6 +82,8 @@ class Attempt:
     stored: bool = False
     #: The chord (its group's id) whose body is being sent.
     chord: str | None = None
+    #: It had completed, but what the record has of its result cannot be decoded.
+    unreadable: bool = False
     _children: Iterator[int] = field(default_factory=count)
 
     @property
@@ -96,25 +100,59 @@ class Attempt:
 
         Raises:
             StepAside: the lease was lost; nothing was written.
-            Exception: what the body raised.
+            Exception: what the body raised; JobExited for what is no ``Exception``.
+            BaseException: the worker ends; nothing was written, and the job runs again.
         """
         self.entered = True
         if self.ended is not None and self.instead is not None:
-            return self.instead()
+            return self._again(self.instead)
+        before = told_to_end()
         try:
             value = (self.instead or body)()
-            outcome = self._completed(value)
+            outcome, stored = self._completed(value), self._stored(value)
         except (Retry, Ignore, Reject) as exc:
             self._gave_way(exc)
             raise
         except LeaseLost as exc:
             raise self._lost(exc) from exc
-        except Exception as exc:
-            state = State.CANCELLED if isinstance(exc, JobCancelled) else State.FAILED
-            self._write(self._failed(state, exc))
+        except BaseException as exc:
+            if not worker_ends(exc, before=before):
+                self.fail(failure := as_failure(exc))
+                if failure is not exc:
+                    raise failure from exc
+            elif isinstance(exc, Exception):  # an error of its cleanup: nobody must take it for the outcome
+                raise SystemExit(TERMINATED) from exc
             raise
-        self._write(outcome, self._stored(value))
+        self._write(outcome, stored)
         return value
+
+    def fail(self, exc: Exception) -> None:
+        """Write that this attempt failed because of ``exc``.
+
+        Raises:
+            StepAside: the lease was lost; nothing was written.
+        """
+        state = State.CANCELLED if isinstance(exc, JobCancelled) else State.FAILED
+        self._write(failure_of(self.task, state, exc))
+
+    def conclude(self, state: str, exc: BaseException | None) -> None:
+        """Write how it ended where Celery never reached the body: a hook before it raised ``exc``.
+
+        Args:
+            state: what Celery made of it.
+            exc: the error.
+
+        Raises:
+            StepAside: the lease was lost; nothing was written.
+        """
+        if self.entered or self.moved or self.ended is not None or isinstance(exc, StepAside):
+            return
+        if state in (states.IGNORED, states.REJECTED):
+            self._gave_way(exc if exc is not None else Ignore())
+        elif state == states.FAILURE and exc is not None:
+            self.fail(as_failure(exc))
+        elif state == states.SUCCESS:  # Celery found a result of an earlier run, of which the record is lost
+            self._write(self._completed(self.task.backend.get_result(self.run.id)))
 
     def close(self, *, delivered: bool) -> None:
         """Settle the job after Celery has done its steps; ``delivered`` says whether it could."""
@@ -148,10 +186,13 @@ class Attempt:
 
         return prepare_result(self.pulse, self.task, self.run.id, value)
 
-    def _failed(self, state: State, exc: Exception) -> Outcome:
-        safe = get_pickleable_exception(exc)
-        data = self.task.backend.prepare_exception(safe, serializer="json")
-        return Outcome.of_error(state, exc, exception=encode_result(data, "json"), traceback=_traceback(exc))
+    def _again(self, outcome: Callable[[], Any]) -> Any:
+        try:
+            return outcome()
+        except Exception:
+            # A stored result that cannot be read will not be read by any other replay either.
+            self.unreadable = self.ended == State.COMPLETED
+            raise
 
     def _write(self, outcome: Outcome, stored: StoredResult | None = None) -> None:
         if self.moved:
@@ -187,7 +228,7 @@ class Attempt:
             return ""
         return self.spent or not_retried(outcome.error, self.task.request.retries or 0)
 
-    def _gave_way(self, exc: Exception) -> None:
+    def _gave_way(self, exc: BaseException) -> None:
         if self.moved:
             return
         if self.broken is not None:  # Celery makes a Reject of a retry that could not be sent
@@ -242,9 +283,3 @@ def activate_attempt(attempt: Attempt) -> Iterator[None]:
         yield
     finally:
         _active.reset(token)
-
-
-def _traceback(exc: BaseException) -> str:
-    from traceback import format_exception
-
-    return "".join(format_exception(exc))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.tasks.backend import StoredResult
 
-__all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle", "traceback_of"]
+__all__ = ["Outcome", "finish", "requeue", "save_checkpoint", "settle", "text_of", "traceback_of"]
 
 FINISH = Script("denyut.tasks", "finish")
 SETTLE = Script("denyut.tasks", "settle")
@@ -41,8 +41,10 @@ class Outcome:
         cls, state: State, exc: BaseException, *, exception: str = "", traceback: str = ""
     ) -> Outcome:
         """Return the outcome of an attempt that raised ``exc``."""
-        error = json.dumps([type(exc).__name__, _shorten(str(exc))])
-        return cls(state=state, exception=exception, error=error, traceback=_shorten(traceback))
+        error = json.dumps([type(exc).__name__, _shorten(text_of(exc))])
+        # A traceback shows values of the task's, in which there may be what UTF-8 cannot hold.
+        shown = _shorten(traceback).encode("utf-8", "backslashreplace").decode()
+        return cls(state=state, exception=exception, error=error, traceback=shown)
 
 
 def finish(
@@ -136,11 +138,22 @@ def save_checkpoint(pulse: Denyut, job_id: str, fence: int, data: str, *, retent
     return bool(patiently(lambda: CHECKPOINT(pulse.store.client, keys, args)) == b"OK")
 
 
+def text_of(exc: BaseException) -> str:
+    """Return ``str(exc)``, or what is to be said of an error that fails at that."""
+    try:
+        return str(exc)
+    except Exception as problem:  # noqa: BLE001 - the task's own code, which may raise anything
+        return f"(its text cannot be shown: {type(problem).__name__})"
+
+
 def traceback_of(exc: BaseException) -> str:
-    """Return the traceback of ``exc`` as text."""
+    """Return the traceback of ``exc`` as text. Whatever its classes do, this does not raise."""
     from traceback import format_exception
 
-    return "".join(format_exception(exc))
+    try:
+        return "".join(format_exception(exc))
+    except Exception:  # noqa: BLE001 - as above
+        return f"{type(exc).__name__}: (its traceback cannot be shown)"
 
 
 def _shorten(text: str, most: int = 20_000) -> str:

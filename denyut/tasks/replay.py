@@ -29,15 +29,15 @@ def outcome_of(task: Any, job_id: str, state: State, result: str, exception: str
         accept = conf.result_accept_content or conf.accept_content
         return lambda: decode_result(result, accept) if result else None
     if exception:
-        return raising(task.backend.exception_to_python(decode_result(exception)))
+        return lambda: _raise(task.backend.exception_to_python(decode_result(exception)))
     kinds: dict[State, type[DenyutError]] = {State.DEAD: JobDead, State.CANCELLED: JobCancelled}
     return raising(kinds.get(state, DenyutError)(f"job {job_id} ended as {state} and has no result"))
 
 
+def _raise(exc: BaseException) -> NoReturn:
+    raise exc
+
+
 def raising(exc: BaseException) -> Callable[[], NoReturn]:
     """Return a function that raises ``exc``."""
-
-    def body() -> NoReturn:
-        raise exc
-
-    return body
+    return lambda: _raise(exc)

@@ -7,14 +7,16 @@ import weakref
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import Reject, TimeLimitExceeded, WorkerLostError
+from billiard.exceptions import Terminated
+from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
-from denyut.errors import StepAside
+from denyut.errors import JobExited, StepAside
 from denyut.states import State
 from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.envelope import Stamp
+from denyut.tasks.finish import text_of
 from denyut.tasks.forget import forget
 from denyut.tasks.held import held
 from denyut.tasks.node import current_node
@@ -24,12 +26,15 @@ __all__ = ["JobRequest"]
 
 logger = logging.getLogger(__name__)
 
+#: What Celery reports as an error of a delivery, and is no failure of its job.
+_NO_FAILURES = (Ignore, Reject, Retry, Terminated)
+
 
 class JobRequest(Request):  # type: ignore[misc]
     """Celery's request, which leaves to the job's record what the record must decide."""
 
-    #: Whether this attempt was ended by its hard time limit; None before it was asked.
-    _over_limit: bool | None = None
+    #: Whether this delivery has ended its job as FAILED from here; None before it was asked.
+    _failed_here: bool | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,19 +58,23 @@ class JobRequest(Request):  # type: ignore[misc]
         if isinstance(exc, Reject) and exc.requeue and self.acknowledged:
             # Acknowledged early, so the broker has no copy to give back; the record has one.
             recover_lost_child(self._pulse, self.id, 0, Stamp.of(self._request_dict).gen)
-        if isinstance(exc, TimeLimitExceeded) and not self._is_over_limit(exc):
+        # What Celery's tracer has not seen, as a result that cannot be sent to this process: the record
+        # says whether that is how the job ends.
+        if not (return_ok or isinstance(exc, _NO_FAILURES) or self._fail(exc)):
             return self._let_go()
+        if isinstance(exc, MemoryError):  # the pool process ran out; by this word Celery would end this one
+            exc_info.exception = JobExited("MemoryError", text_of(exc))
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> Any:
         """Fail the job at its hard time limit, unless the attempt that ran over it has lost the job."""
-        if not soft and not self._is_over_limit(TimeLimitExceeded(timeout)):
+        if not soft and not self._fail(TimeLimitExceeded(timeout)):
             return self._let_go()
         return super().on_timeout(soft, timeout)
 
-    def _is_over_limit(self, exc: BaseException) -> bool:
+    def _fail(self, exc: BaseException) -> bool:
         """End the job as FAILED; False if another attempt runs it, or it has ended. May be asked twice."""
-        if self._over_limit is None:
+        if self._failed_here is None:
             ended, found = end_from_outside(
                 self._pulse,
                 self.id,
@@ -76,8 +85,8 @@ class JobRequest(Request):  # type: ignore[misc]
                 owner=current_node().owner,
                 pid=self.worker_pid,
             )
-            self._over_limit = ended or found is None
-        return self._over_limit
+            self._failed_here = ended or found is None
+        return self._failed_here
 
     def _let_go(self) -> None:
         task_ready(self)

@@ -9,21 +9,25 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from billiard import current_process
-from billiard.einfo import ExceptionInfo
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery import Task
 from celery.app.trace import TraceInfo, trace_ok_t
-from celery.states import IGNORED
+from celery.states import FAILURE, IGNORED, SUCCESS
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, JobDead, StepAside
+from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, StepAside
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
+from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.claim import Claim, Code, Key, claim
+from denyut.tasks.ending import told_to_end, worker_ends
 from denyut.tasks.envelope import ETA_HEADER, Stamp, rebuild
+from denyut.tasks.failure import as_failure, tell_failure
 from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
 from denyut.tasks.key import check_id
 from denyut.tasks.keying import key_of_message
+from denyut.tasks.node import current_node
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import current_block
@@ -62,6 +66,8 @@ class Tracer:
         except RedisError as exc:
             logger.exception("job %s: Redis cannot be reached, so it was not run", uuid)
             return _aside(StepAside(f"Redis cannot be reached: {exc}", keep=True))
+        except Exception as exc:  # noqa: BLE001 - nobody else would tell the caller
+            return self._refuse(delivery, exc)
         if isinstance(answer, StepAside):
             logger.info("job %s: this delivery steps aside: %s", uuid, answer.reason)
             return _aside(answer)
@@ -69,17 +75,65 @@ class Tracer:
 
     def _run(self, attempt: Attempt, uuid: str, args: Any, kwargs: Any, request: dict[str, Any]) -> Any:
         slot = attempt.run.slot
+        before = told_to_end()
         try:
             with activate_attempt(attempt), activate(attempt.run):
-                traced = self.inner(uuid, args, kwargs, request)
-                failed = traced.info is not None
-                # A failure that Celery saw after the body had completed is one of the continuation:
-                # it stays unsettled, so that recovery sends it again.
-                attempt.close(delivered=not failed or attempt.ended != State.COMPLETED)
-            return traced
+                try:
+                    traced = self.inner(uuid, args, kwargs, request)
+                except BaseException as exc:
+                    if isinstance(exc, Exception) or worker_ends(exc, before=before):
+                        raise
+                    traced = self._left(attempt, exc, request)
+                return self._close(attempt, traced, request)
+        except StepAside as exc:
+            return _aside(exc)
         finally:
             if slot is not None:
                 slot.end()
+
+    def _close(self, attempt: Attempt, traced: Any, request: dict[str, Any]) -> Any:
+        """Settle the job after Celery has done its steps."""
+        info = traced.info
+        if info is None and isinstance(traced.retval, ExceptionInfo):  # it told nobody
+            exc = traced.retval.exception
+            exc = exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
+            info, traced = TraceInfo(FAILURE, exc), tell_failure(self.task, request, exc)
+        attempt.conclude(info.state if info else SUCCESS, info.retval if info else None)
+        # A failure that Celery saw after the body had completed is one of the continuation: it stays
+        # unsettled, so that recovery sends it again.
+        attempt.close(
+            delivered=info is None or attempt.ended != State.COMPLETED or attempt.unreadable,
+        )
+        return traced
+
+    def _left(self, attempt: Attempt, exc: BaseException, request: dict[str, Any]) -> Any:
+        """Catch what one of Celery's hooks or signal handlers raised, and what is no ``Exception``."""
+        logger.error("job %s: a hook around the task raised %r", attempt.run.id, exc, exc_info=exc)
+        failure = as_failure(exc)
+        if attempt.ended is None and not attempt.entered:
+            return tell_failure(self.task, request, failure)
+        try:
+            raise failure
+        except JobExited:
+            return trace_ok_t(ExceptionInfo(internal=True), TraceInfo(IGNORED, failure), 0.0, None)
+
+    def _refuse(self, delivery: _Delivery, exc: Exception) -> Any:
+        """Fail a job that cannot even begin: its record, or its message, is not as it should be."""
+        logger.error("job %s: cannot be run: %s", delivery.id, exc, exc_info=exc)
+        if not isinstance(exc, InvalidKey):  # of an id that is none there is no record
+            ended, found = end_from_outside(
+                delivery.pulse,
+                delivery.id,
+                State.FAILED,
+                exc,
+                retention=self.task.retention,
+                running=True,
+                owner=current_node().owner,
+                pid=os.getpid(),
+            )
+            if found is not None and not ended:
+                return _aside(StepAside(f"cannot be run here: {exc}", keep=True))
+        return tell_failure(self.task, delivery.request, exc)
 
 
 class _Delivery:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 from celery import chord, signals
 from celery.exceptions import ChordError
+from support import DiedError
 
 from denyut.errors import JobDead
 from denyut.states import State
 from denyut.tasks.recover import recover
-
-
-class DiedError(BaseException):
-    pass
 
 
 @pytest.fixture

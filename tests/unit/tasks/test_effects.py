@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
-from support import wait_until
+from support import DiedError, wait_until
 
 from denyut import current_job
 from denyut.errors import AlreadyCommitted, ConfigurationError, JobCancelled, LeaseLost
@@ -27,10 +27,6 @@ class Base(DeclarativeBase):
 class Payment(Base):
     __tablename__ = "payments"
     amount: Mapped[int] = mapped_column(primary_key=True)
-
-
-class DiedError(BaseException):
-    """What ends an attempt as a crash does: nothing is written to Redis."""
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

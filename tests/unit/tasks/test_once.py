@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support import DiedError
 
 from denyut import current_job
 from denyut.errors import LeaseLost
 from denyut.tasks import once as module
 from denyut.tasks.run import JobRun
-
-
-class DiedError(BaseException):
-    """What ends an attempt as a crash does: nothing is written."""
 
 
 def crash_once(bench, task, *args):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from support import DiedError
 
 from denyut.errors import JobDead
 from denyut.states import State
 from denyut.tasks.recover import recover, recover_lost_child
-
-
-class DiedError(BaseException):
-    """Stands for the death of the process: nothing after it runs."""
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import os
 
 import pytest
 from billiard.einfo import ExceptionInfo
+from billiard.pool import MaybeEncodingError
 from celery.exceptions import TimeLimitExceeded, WorkerLostError
+from support import DiedError
 
 from denyut.errors import StepAside
 from denyut.states import State
@@ -64,9 +66,6 @@ def test_a_delivery_that_stepped_aside_is_acknowledged_without_a_result(receive,
 
 def test_a_lost_childs_running_job_is_published_again_at_once(receive, bench):
     result, message, request = receive()
-
-    class DiedError(BaseException):
-        pass
 
     noop = bench.app.tasks["t.noop"]
 
@@ -166,19 +165,66 @@ def test_the_time_limit_of_an_attempt_that_lost_its_job_does_not_end_the_other_o
     assert result.get(timeout=5) == 1
 
 
-@pytest.mark.parametrize("exc", [SystemExit(1), KeyboardInterrupt()])
-def test_a_task_that_ended_its_process_is_no_failure_while_it_may_run_again(receive, bench, exc):
+def test_a_process_that_was_told_to_end_is_no_failure_of_its_job(receive, bench):
     result, message, request = receive()
     noop = bench.app.tasks["t.noop"]
 
-    def leave(*args):
-        raise exc
+    def die(*args):
+        raise DiedError
 
-    noop.run = leave
-    with pytest.raises(type(exc)):
+    noop.run = die
+    with pytest.raises(DiedError):
         bench.run(message)
     request.worker_pid = os.getpid()
-    request.on_failure(info(exc))
+    request.on_failure(info(SystemExit(-241)))
     record = bench.record(result.id)
     assert (record.state, record.crashes) == (State.QUEUED, 1)
     assert result.state == "PENDING"
+
+
+def test_an_error_of_the_pool_that_the_tracer_has_not_seen_ends_the_job(receive, bench):
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+    request.worker_pid = os.getpid()
+
+    def meanwhile(*args):
+        request.on_failure(info(MaybeEncodingError(TypeError("cannot pickle"), object())))
+
+    noop.run = meanwhile
+    bench.run(message)
+    record = bench.record(result.id)
+    assert (record.state, record.error[0], record.settled) == (State.FAILED, "MaybeEncodingError", True)
+    assert result.state == "FAILURE"
+
+
+def test_an_error_of_the_pool_after_the_end_of_the_job_changes_nothing(receive, bench):
+    result, message, request = receive()
+    bench.run(message)
+    request.worker_pid = os.getpid()
+    request.on_failure(info(MaybeEncodingError(TypeError("cannot pickle"), object())))
+    assert bench.record(result.id).state == State.COMPLETED
+    assert result.get(timeout=5) == 1
+
+
+def test_a_message_that_cannot_be_decoded_in_the_pool_fails_its_job(receive, bench):
+    result, _, request = receive()
+    request.worker_pid = os.getpid()
+    request.on_failure(info(ValueError("not JSON")))
+    assert bench.record(result.id).state == State.FAILED
+    assert result.state == "FAILURE"
+
+
+def test_a_task_that_runs_out_of_memory_does_not_end_the_main_process(receive, bench):
+    result, message, request = receive()
+    noop = bench.app.tasks["t.noop"]
+
+    def greedy(*args):
+        raise MemoryError("x")
+
+    noop.run = greedy
+    traced = bench.run(message)
+    request.on_failure(traced.retval, return_ok=True)
+    assert receive.acks == ["ack"]
+    assert bench.record(result.id).state == State.FAILED
+    with pytest.raises(MemoryError):
+        result.get(timeout=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import DiedError
 
 from denyut import current_job
 from denyut.errors import JobCancelled, LeaseLost, NoCurrentJob
@@ -96,9 +97,6 @@ def test_without_a_worker_everything_works_and_is_kept_in_memory(bench):
 
 
 def test_a_checkpoint_reaches_the_next_attempt(bench):
-    class DiedError(BaseException):
-        pass
-
     @bench.task(name="t.resumes")
     def resumes():
         job = current_job()

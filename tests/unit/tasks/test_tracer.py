@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from celery import signals
 from celery.exceptions import Ignore, Reject
+from support import DiedError
 
 from denyut import current_job
 from denyut.errors import IdempotencyConflict, JobDead, StepAside
@@ -166,9 +167,6 @@ def test_a_completed_job_whose_worker_died_before_the_callbacks_sends_them_once_
     result = noop.apply_async((1,), link=noop.si("callback"))
     [message] = bench.messages()
 
-    class DiedError(BaseException):
-        pass
-
     def die(self, outcome, stored=None):
         real(self, outcome, stored)
         raise DiedError
@@ -193,9 +191,6 @@ def test_a_completed_job_whose_worker_died_before_the_callbacks_sends_them_once_
 def test_callbacks_sent_before_a_crash_are_not_sent_again(bench, noop, runs, monkeypatch):
     result = noop.apply_async((1,), link=noop.si("callback"))
     [message] = bench.messages()
-
-    class DiedError(BaseException):
-        pass
 
     def die(*args, **kwargs):
         raise DiedError
@@ -238,11 +233,11 @@ def test_a_dead_job_fails_in_celery_so_that_nobody_waits_for_ever(make_bench, ru
     @bench.task(name="t.kills")
     def kills():
         runs.append(1)
-        raise SystemExit  # stands for the process' death
+        raise DiedError
 
     result = kills.delay()
     [message] = bench.messages()
-    with pytest.raises(SystemExit):
+    with pytest.raises(DiedError):
         bench.run(message)
     bench.crash(result.id)
     bench.run(message)
