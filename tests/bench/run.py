@@ -24,6 +24,8 @@ from throughput import enqueue_throughput, worker_throughput
 SHARES = {"jobs": 0.5, "enqueue": 0.25, "median": 0.25}
 TEXTS = {
     "jobs": "jobs through a worker (no-op, prefork 2, results stored), against bare Celery",
+    "jobs_worker_cpu": "the same jobs: how many one second of the worker's CPU is enough for",
+    "jobs_server_cpu": "the same jobs: how many one second of the server's CPU is enough for",
     "enqueue_unkeyed": ".delay() without a key, against bare Celery",
     "enqueue_keyed": ".delay() with a new key, against bare Celery",
     "enqueue_duplicate": ".delay() with a key that is taken, against bare Celery",
@@ -45,7 +47,8 @@ def main() -> None:
         os.environ |= {"CELERY_BROKER_URL": server.url, "CELERY_RESULT_BACKEND": server.url}
         try:
             with server.client() as client:
-                results = {"jobs": worker_throughput(server.url, client, folder, seconds * SHARES["jobs"])}
+                share = seconds * SHARES["jobs"]
+                results = worker_throughput(server.url, client, folder, server.pid, share)
                 results |= enqueue_throughput(client, seconds * SHARES["enqueue"])
                 results["median_apply"] = apply_throughput(server.url, client, seconds * SHARES["median"])
         finally:

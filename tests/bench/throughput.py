@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_app import make_app
 from nodes.worker import CeleryWorker
-from pairs import Comparison, compare
+from pairs import Comparison, compare, compare_all
+from support import children
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from redis import Redis
 
 TASKS = 600  # a round of a worker: about a second
@@ -21,12 +22,17 @@ CALLS = 300  # a round of a producer
 TIMEOUT = 60.0
 
 
-def worker_throughput(url: str, client: Redis, folder: Path, seconds: float) -> Comparison:
-    """No-op tasks a second of a worker with two pool processes, results stored: Denyut against bare."""
+def worker_throughput(
+    url: str, client: Redis, folder: Path, server: int, seconds: float
+) -> dict[str, Comparison]:
+    """No-op tasks of a worker with two pool processes, results stored: Denyut against bare.
+
+    Returns tasks a second, and tasks for a second of CPU: of the worker's processes and of the server.
+    """
     workers = {kind: _start(kind, url, folder) for kind in ("denyut", "bare")}
     try:
-        rounds = {kind: _Round(make_app(kind), worker, client) for kind, worker in workers.items()}
-        return compare(rounds["denyut"], rounds["bare"], seconds=seconds)
+        rounds = {kind: _Round(make_app(kind), worker, client, server) for kind, worker in workers.items()}
+        return compare_all(rounds["denyut"], rounds["bare"], seconds=seconds)
     finally:
         for worker in workers.values():
             worker.kill_all()
@@ -68,25 +74,41 @@ def enqueue_throughput(client: Redis, seconds: float) -> dict[str, Comparison]:
 class _Round:
     """Fills the queue while the worker is stopped, lets it go, and measures until all results are there."""
 
-    def __init__(self, app: Any, worker: CeleryWorker, client: Redis) -> None:
-        self.app, self.worker, self.client = app, worker, client
+    def __init__(self, app: Any, worker: CeleryWorker, client: Redis, server: int) -> None:
+        self.app, self.worker, self.client, self.server = app, worker, client, server
 
-    def __call__(self) -> float:
+    def __call__(self) -> dict[str, float]:
         self.worker.send_signal(signal.SIGSTOP)
         task = self.app.tasks["bench.nothing"]
         keys = [self.app.backend.get_key_for_task(task.delay().id) for _ in range(TASKS)]
+        worker, server = self._cpu()
         self.worker.send_signal(signal.SIGCONT)
         done_first, begin = self._wait(keys, 1)
         done_last, end = self._wait(keys, TASKS)
-        return (done_last - done_first) / (end - begin)
+        worker_after, server_after = self._cpu()
+        return {
+            "jobs": (done_last - done_first) / (end - begin),
+            "jobs_worker_cpu": TASKS / (worker_after - worker),
+            "jobs_server_cpu": TASKS / (server_after - server),
+        }
+
+    def _cpu(self) -> tuple[float, float]:
+        pids = [self.worker.pid, *children(self.worker.pid)]
+        return sum(map(_cpu_of, pids)), _cpu_of(self.server)
 
     def _wait(self, keys: list[bytes], wanted: int) -> tuple[int, float]:
         deadline = time.monotonic() + TIMEOUT
         while (done := int(self.client.exists(*keys))) < wanted:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{done} of {TASKS} tasks in {TIMEOUT:g} s:\n{self.worker.logs()[-2000:]}")
-            time.sleep(0.025)  # looking at 600 keys is work, too
+            time.sleep(0.05)  # looking at 600 keys is work, too
         return done, time.perf_counter()
+
+
+def _cpu_of(pid: int) -> float:
+    """Return the CPU seconds of one process, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _start(kind: str, url: str, folder: Path) -> CeleryWorker:

@@ -19,8 +19,16 @@ def test_every_ratio_is_measured_and_the_last_line_is_json():
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    names = {"jobs", "enqueue_unkeyed", "enqueue_keyed", "enqueue_duplicate", "median_apply"}
+    names = {
+        "jobs",
+        "jobs_worker_cpu",
+        "jobs_server_cpu",
+        "enqueue_unkeyed",
+        "enqueue_keyed",
+        "enqueue_duplicate",
+        "median_apply",
+    }
     assert result.keys() == names | {"load"}
     for name in names:
-        assert 0 < result[name]["ratio_min"] <= result[name]["ratio"] <= result[name]["ratio_max"]
+        assert 0 < result[name]["ratio_low"] <= result[name]["ratio"] <= result[name]["ratio_high"]
         assert result[name]["pairs"] == 3
