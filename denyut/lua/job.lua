@@ -48,13 +48,11 @@ local function keep_error(attempt, error, traceback, now)
 end
 
 -- How far a queue has got: the youngest job, by the time it was queued, that was claimed from it. An
--- older job that is still queued was passed over, so its message is nowhere.
-local function note_passed(id, queue)
-  local since = redis.call('ZSCORE', queued, id)
-  if not since or redis.call('HEXISTS', record, 'copies') == 1 then return end
+-- older job that is still queued was passed over, so its message is nowhere. To a tenth of a second.
+local function note_passed(since, queue)
   local field = 'passed_us:' .. queue
-  if tonumber(since) > tonumber(redis.call('HGET', counters, field) or 0) then
-    redis.call('HSET', counters, field, int(tonumber(since)))
+  if since > tonumber(redis.call('HGET', counters, field) or 0) + 100000 then
+    redis.call('HSET', counters, field, int(since))
   end
 end
 
@@ -82,12 +80,17 @@ end
 -- The first use of a partition is marked, so that a Redis that lost its data can be told from one
 -- that never had a record.
 local function epoch(now)
-  redis.call('SET', marker, int(now), 'NX')
-  return redis.call('GET', marker)
+  local first = redis.call('GET', marker)
+  if not first then
+    first = int(now)
+    redis.call('SET', marker, first)
+  end
+  return first
 end
 
 -- The key answers for a completed job until its retention is over; after any other end it is free.
 local function close_key(id, keep, retention_ms)
+  if string.sub(key_entry, -2) == ':-' then return end  -- it has none, or not here
   if redis.call('HGET', key_entry, 'job') ~= id then return end
   if keep then
     redis.call('PEXPIRE', key_entry, retention_ms)
@@ -96,20 +99,24 @@ local function close_key(id, keep, retention_ms)
   end
 end
 
--- The end of a job's life: no lease, no index, a time to be forgotten.
-local function close(id, state, now, retention_us)
+-- The end of a job's life: no lease, no index (`only` is the one that it can be in; nil: any), a time
+-- to be forgotten. Its record says already that it is settled.
+local function close(id, state, now, retention_us, only)
   local ms = int(math.ceil(retention_us / 1000))
   redis.call('DEL', lease, alive)
-  unindex(id)
+  if only then redis.call('ZREM', only, id) else unindex(id) end
   redis.call('ZADD', done, int(now), id)
-  redis.call('HSET', record, 'settled', '1')
   if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
   if (state == 'FAILED' or state == 'DEAD') and redis.call('HEXISTS', record, 'budget') == 1 then
     for _, key in ipairs({record, telemetry, events}) do redis.call('PERSIST', key) end  -- a dead letter
   else
     redis.call('PEXPIRE', record, ms)
-    redis.call('PEXPIRE', telemetry, ms)
-    story = redis.call('PEXPIRE', events, ms) == 1
+    if redis.call('EXISTS', telemetry, events) > 0 then
+      redis.call('PEXPIRE', telemetry, ms)
+      story = redis.call('PEXPIRE', events, ms) == 1
+    else
+      story = false
+    end
   end
   close_key(id, state == 'COMPLETED', ms)
 end

@@ -20,12 +20,11 @@ local function note_crash(now, started, fence, attempt, task, who)
   keep_error(attempt, cjson.encode({'WorkerLost', 'its worker gave the last sign of life ' .. ago .. ' s before'}),
     '', now)
   redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))
+  return seen
 end
 
-local function note_recovery(now, fence, attempt)
-  local seen = redis.call('HGET', record, 'seen')
-  if not seen then return end
-  local gap = now - tonumber(seen)
+local function note_recovery(now, seen, fence, attempt)
+  local gap = now - seen
   redis.call('HDEL', record, 'seen')
   redis.call('HSET', record, 'recovered_us', int(gap))
   for _, le in ipairs(BUCKETS) do

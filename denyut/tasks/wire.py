@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from kombu.transport.redis import Channel
+from kombu.transport.redis import Channel, Transport
 from kombu.utils.json import dumps
 
 from denyut.tasks.envelope import Envelope
@@ -47,14 +47,18 @@ class Catcher:
 
     def can_catch(self, producer: Any) -> bool:
         """Whether what ``producer`` publishes goes to the records' own server and database."""
+        connection = producer.__connection__  # asking for a channel would connect, to whatever broker it is
+        if connection is not None and not issubclass(connection.get_transport_cls(), Transport):
+            return False
         channel = producer.channel
         known = self._known.get(channel)
         if known is None:
-            known = self._known[channel] = type(channel) is Channel and (
-                address(channel.pool.connection_kwargs)
-                == address(self._pulse.store.client.connection_pool.connection_kwargs)
-            )
+            known = type(channel) is Channel and self._is_here(channel.pool.connection_kwargs)
+            self._known[channel] = known
         return known
+
+    def _is_here(self, options: Mapping[str, Any]) -> bool:
+        return address(options) == address(self._pulse.store.client.connection_pool.connection_kwargs)
 
     def catch(self, producer: Any, body: Any, options: dict[str, Any]) -> Wire | None:
         """Return what ``producer.publish(body, **options)`` would push; None if it must go its own way."""

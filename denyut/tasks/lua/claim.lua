@@ -24,11 +24,13 @@ local now = now_us()
 
 local function read()
   local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
-    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run')
+    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run',
+    'version', 'copies', 'seen', 'queued_at')
   return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
     fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
     follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
-    digest = r[13] or '', run = r[14] or '0'}
+    digest = r[13] or '', run = r[14] or '0', version = tonumber(r[15] or 0), copies = r[16], seen = r[17],
+    queued_at = tonumber(r[18] or now)}
 end
 
 local job = read()
@@ -59,15 +61,20 @@ local function refuse(what, detail)
   return {what, detail}
 end
 
-local function grant()
-  job.fence = math.max(job.fence + 1, now)
+-- Give the lease; further fields of the record are written along.
+local function grant(...)
+  job.fence, job.version = math.max(job.fence + 1, now), job.version + 1
   redis.call('SET', lease, owner .. '#' .. int(job.fence), 'PX', int(ttl / 1000))
   redis.call('SET', alive, int(job.fence), 'PX', int(tonumber(ARGV[9]) / 1000))
-  unindex(id)
+  if job.state == 'QUEUED' then  -- a message of its own is not waited for any more
+    redis.call('ZREM', queued, id)
+    redis.call('ZREM', held, id)
+  else
+    unindex(id)
+  end
   redis.call('ZADD', leases, int(now + ttl), id)
   redis.call('HSET', record, 'fence', int(job.fence), 'owner', owner, 'pid', ARGV[3], 'token', token,
-    'crashes', job.crashes)
-  redis.call('HINCRBY', record, 'version', 1)
+    'crashes', job.crashes, 'version', job.version, ...)
 end
 
 if job.token == token and holder == owner .. '#' .. int(job.fence) then
@@ -96,7 +103,7 @@ if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
 
 if job.state == 'RUNNING' then
   job.crashes = job.crashes + 1
-  note_crash(now, job.started, job.fence, job.attempt, task, me)
+  job.seen = note_crash(now, job.started, job.fence, job.attempt, task, me)
   local budget = crash_budget(tonumber(ARGV[10]))
   if job.crashes > budget then
     grant()
@@ -104,13 +111,14 @@ if job.state == 'RUNNING' then
     return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run}
   end
 end
-note_passed(id, ARGV[13])
-grant()
+if job.state == 'QUEUED' and not job.copies then
+  local first = job.gen == 1 and job.due == 0  -- then it was queued when it was enqueued
+  note_passed(first and job.queued_at or tonumber(redis.call('ZSCORE', queued, id) or 0), ARGV[13])
+end
 job.attempt = job.attempt + 1
-redis.call('HSET', record, 'state', 'RUNNING', 'attempt', job.attempt, 'started_at', int(now), 'settled', '0')
-redis.call('PERSIST', record)
+grant('state', 'RUNNING', 'attempt', job.attempt, 'started_at', int(now), 'settled', '0')
 count('claimed', task)
-note_recovery(now, int(job.fence), job.attempt)
+if job.seen then note_recovery(now, tonumber(job.seen), int(job.fence), job.attempt) end
 event('claimed', int(job.fence), job.attempt, owner, false, me)
 if job.conflict then
   return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run, job.conflict}

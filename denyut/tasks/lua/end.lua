@@ -16,7 +16,7 @@ if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1' and meant) then r
 local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)
 event(string.lower(state), old[2], old[4], ARGV[3], true, {by = ARGV[8], pid = ARGV[9]})
-redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now))
+redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now), 'settled', '1')
 redis.call('HINCRBY', record, 'version', 1)
 if ARGV[3] ~= '' then redis.call('HSET', record, 'error', ARGV[3]) end
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end

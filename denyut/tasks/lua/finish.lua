@@ -10,7 +10,7 @@
 -- @include job
 -- @include dead
 local id, fence, state = ARGV[1], ARGV[2], ARGV[3]
-local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt')
+local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'version')
 if not old[1] or old[2] ~= fence or (old[1] ~= 'RUNNING' and old[1] ~= state) then
   if old[3] then
     count('lost', old[3])
@@ -28,22 +28,34 @@ local function store_result(key, text, expires)
   redis.call('PUBLISH', key, text)
 end
 
+local settled = ARGV[4] == '1'
 if old[1] == 'RUNNING' then
-  redis.call('HSET', record, 'state', state, 'finished_at', int(now), 'settled', '0')
-  redis.call('HINCRBY', record, 'version', 1)
-  if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
-  if ARGV[6] ~= '' then redis.call('HSET', record, 'exc', ARGV[6]) end
-  if ARGV[7] ~= '' then redis.call('HSET', record, 'error', ARGV[7], 'traceback', ARGV[8]) end
-  if redis.call('EXISTS', telemetry) == 1 then  -- what the task told since the last beat is not lost
-    redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 14))
+  local fields = {'state', state, 'finished_at', int(now), 'settled', ARGV[4], 'version', tonumber(old[5]) + 1}
+  local function add(name, value)
+    if value ~= '' then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
   end
+  add('result', ARGV[5])
+  add('exc', ARGV[6])
+  add('error', ARGV[7])
+  add('traceback', ARGV[8])
+  redis.call('HSET', record, unpack(fields))
   if ARGV[11] ~= '' then store_result(KEYS[#KEYS], ARGV[11], tonumber(ARGV[12])) end
   count(string.lower(state), old[3])
   if ARGV[13] ~= '' then bury(id, now, 'failures', ARGV[13]) end
-  event(string.lower(state), fence, old[4], ARGV[7], false)
+  if redis.call('EXISTS', telemetry, events) > 0 then
+    if redis.call('EXISTS', telemetry) == 1 then  -- what the task told since the last beat is not lost
+      redis.call('HSET', telemetry, 'status', state, 'fence', fence, 'attempt', old[4], unpack(ARGV, 14))
+    end
+    event(string.lower(state), fence, old[4], ARGV[7], false)
+  end
+elseif settled then
+  redis.call('HSET', record, 'settled', '1')
 end
-if ARGV[4] == '1' then
-  close(id, state, now, tonumber(ARGV[9]))
+if settled then
+  close(id, state, now, tonumber(ARGV[9]), leases)
 else  -- the continuation is the owner's to send; its lease says that it is alive
   redis.call('PEXPIRE', lease, int(tonumber(ARGV[10]) / 1000))
   redis.call('ZADD', leases, int(now + tonumber(ARGV[10])), id)

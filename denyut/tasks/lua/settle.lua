@@ -11,6 +11,7 @@ if old[3] == '1' then return 'OK' end
 if old[1] == 'RUNNING' or old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING' then
   return 'LOST'
 end
-close(ARGV[1], old[1], now_us(), tonumber(ARGV[3]))
+redis.call('HSET', record, 'settled', '1')
+close(ARGV[1], old[1], now_us(), tonumber(ARGV[3]), leases)
 event('settled', old[2], old[4] or '0', old[1], false)
 return 'OK'

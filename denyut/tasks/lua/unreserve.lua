@@ -11,7 +11,7 @@ local old = redis.call('HMGET', record, 'state', 'enq', 'attempt', 'task')
 if old[2] ~= ARGV[2] or old[3] ~= '0' or (old[1] ~= 'QUEUED' and old[1] ~= 'SCHEDULED') then return 0 end
 local now = now_us()
 event('unpublished', '0', '0', '', true, {by = origin_in(redis.call('HGET', record, 'msg'))})
-redis.call('HSET', record, 'state', 'CANCELLED', 'finished_at', int(now),
+redis.call('HSET', record, 'state', 'CANCELLED', 'finished_at', int(now), 'settled', '1',
   'error', '["PublishError", "the message could not be published"]')
 redis.call('HINCRBY', record, 'version', 1)
 close(ARGV[1], 'CANCELLED', now, tonumber(ARGV[3]))
