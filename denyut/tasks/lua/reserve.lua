@@ -58,7 +58,6 @@ if old[1] then
   -- A frozen signature is applied again: Celery runs it again, under the same id.
   gen, run = gen + 1, tonumber(old[7] or 0) + 1
   unbury(id)
-  unbury(id)
   redis.call('DEL', record, telemetry, events)
   redis.call('ZREM', done, id)
 end
