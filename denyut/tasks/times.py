@@ -1,0 +1,55 @@
+"""From what people write as a time to seconds from now.
+
+Only here a clock of a host is read for a schedule: the caller's own, once. From then on Redis' clock
+counts, so a host whose clock is wrong is wrong about the times of day it names, and about no duration.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from celery.utils.time import maybe_make_aware
+
+__all__ = ["iso_in", "seconds_until"]
+
+
+def seconds_until(app: Any, when: Any, name: str = "eta") -> float:
+    """Return the seconds from now to ``when``, negative if it has passed.
+
+    Args:
+        app: the Celery app; a time without a zone is in its ``timezone``, as in Celery.
+        when: a datetime, ISO 8601 text, or a number of seconds from now.
+        name: what to call it in an error.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if isinstance(when, Real) and not isinstance(when, bool):
+        if not isfinite(when):
+            raise ValueError(f"{name}={when!r}: must be a finite number of seconds")
+        return float(when)
+    if isinstance(when, str):
+        try:
+            when = datetime.fromisoformat(when)
+        except ValueError:
+            raise ValueError(f"{name}={when!r}: must be a time as ISO 8601 writes it") from None
+    if not isinstance(when, datetime):
+        raise ValueError(f"{name}={when!r}: must be a datetime, ISO 8601 text, or a number of seconds")  # noqa: TRY004 - one kind of error for every bad time
+    # Both in UTC: Python subtracts times of one zone by their wall clock, an hour wrong across a change.
+    aware: datetime = maybe_make_aware(when, app.timezone)
+    return (aware.astimezone(UTC) - datetime.now(UTC)).total_seconds()
+
+
+def iso_in(seconds: float, name: str = "countdown") -> str:
+    """Return the time of ``seconds`` from now as ISO 8601 text, in UTC.
+
+    Raises:
+        ValueError: if that is after the year 9999, where Python's calendar ends.
+    """
+    try:
+        return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    except OverflowError:
+        raise ValueError(f"{name}={seconds!r}: must end before the year 10000") from None
