@@ -77,6 +77,17 @@ local function put_off(id, due, expires)
   redis.call('ZADD', schedule, int(due), id)
 end
 
+-- When a job that waits in the schedule expires: 'left' us from now, '' if it never does.
+local function keep_expiry(id, now, delay, left)
+  if left == '' then
+    redis.call('HDEL', record, 'expires')
+  else
+    local expires = math.max(now + tonumber(left), 1)
+    redis.call('HSET', record, 'expires', int(expires))
+    put_off(id, now + delay, expires)
+  end
+end
+
 -- The first use of a partition is marked, so that a Redis that lost its data can be told from one
 -- that never had a record.
 local function epoch(now)

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from celery.utils.time import maybe_make_aware
 from redis.exceptions import RedisError
 
 from denyut.errors import IdempotencyConflict, LeaseLost
@@ -30,6 +27,7 @@ from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
 from denyut.tasks.same_ids import install_same_ids
+from denyut.tasks.times import finite, iso_in, seconds_until
 from denyut.tasks.wire import Catcher, Wire
 
 if TYPE_CHECKING:
@@ -53,6 +51,8 @@ class _Intent:
     id: str
     task: str
     delay: float
+    #: Seconds until it is too late to run it; None: never.
+    expires: float | None
     key: str | None
     digest: str | None
     #: The id was given: somebody waits for exactly this one, so it must run or follow.
@@ -106,7 +106,7 @@ class Door:
         intent = self._intent(name, task_id, key, _delay(app, countdown, eta), options)
         extra = {KEY_HEADER: key} if key is not None else {}
         if intent.delay > 0:
-            extra[ETA_HEADER] = (app.now() + timedelta(seconds=intent.delay)).isoformat()
+            extra[ETA_HEADER] = iso_in(intent.delay)
         if extra:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
@@ -135,6 +135,7 @@ class Door:
             id=check_id(task_id) if task_id else draw_id(self.pulse.keys, digest),
             task=name,
             delay=delay,
+            expires=_expiry(self.pulse.app, delay, options.get("expires")),
             key=key,
             digest=digest,
             frozen=frozen,
@@ -184,7 +185,8 @@ class _DoorProducer:
         headers = options.get("headers") or {}
         if headers.get("id") != self._intent.id or "task" not in headers:
             return self._real.publish(body, **options)  # an event about the task, say
-        if self._intent.attempt is None and self._catcher.can_catch(self._real):
+        new_for_now = self._intent.attempt is None and self._intent.delay <= 0
+        if new_for_now and self._catcher.can_catch(self._real):  # one for later needs no broker yet
             headers[HEADER] = self._intent.token  # the script puts the stamp there
             wire = self._catcher.catch(self._real, body, options)
             if wire is not None:
@@ -255,8 +257,9 @@ class _DoorProducer:
         args_ += [intent.token, wire.payload if wire else envelope.dump(), us(max(intent.delay, 0.0))]
         args_ += [follows, conflict, intent.retention, "1" if intent.digest and not intent.frozen else "0"]
         lists = wire.lists if wire else []
+        left = "" if intent.expires is None else us(intent.expires)
         keys = [*pulse.keys.script(intent.id, intent.digest), *lists]
-        return list(RESERVE(pulse.store.client, keys, [*args_, len(lists), intent.by]))
+        return list(RESERVE(pulse.store.client, keys, [*args_, len(lists), intent.by, left]))
 
     def _requeue(self, envelope: Envelope) -> list[Any]:
         intent = self._intent
@@ -272,6 +275,7 @@ class _DoorProducer:
                 intent.what,
                 message=envelope.dump(),
                 delay=intent.delay,
+                expires=intent.expires,
                 task=intent.task,
                 queue=envelope.queue,
                 token=intent.token,
@@ -295,10 +299,12 @@ class _DoorProducer:
 def _delay(app: Any, countdown: float | None, eta: Any) -> float:
     """Return the seconds until a job is due, by the producer's clock; Redis' clock takes over from here."""
     if countdown:
-        if not isfinite(countdown):
-            raise ValueError(f"countdown={countdown!r}: must be a finite number of seconds")
-        return float(countdown)
-    if not eta:
-        return 0.0
-    when = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
-    return float((maybe_make_aware(when, app.timezone) - app.now()).total_seconds())
+        return finite(countdown, "countdown")
+    return seconds_until(app, eta) if eta else 0.0
+
+
+def _expiry(app: Any, delay: float, expires: Any) -> float | None:
+    """Return the seconds until a job that waits in the store expires. One for now is left to Celery."""
+    if delay <= 0 or expires is None:
+        return None
+    return seconds_until(app, expires, "expires")

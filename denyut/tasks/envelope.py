@@ -101,6 +101,23 @@ class Envelope:
             routing_key=where.get("routing_key") or "",
         )
 
+    @classmethod
+    def received(cls, message: Any) -> Envelope:
+        """Return a message that kombu has received. It is decompressed already, so it says so."""
+        body, info, headers = message.body, message.delivery_info, dict(message.headers)
+        headers.pop("compression", None)
+        if isinstance(body, bytes) and message.content_encoding == "utf-8":
+            body = body.decode()
+        return cls(
+            body=body,
+            content_type=message.content_type,
+            content_encoding=message.content_encoding,
+            headers=headers,
+            properties={k: v for k, v in message.properties.items() if k in _PROPERTIES and v is not None},
+            exchange=info.get("exchange") or "",
+            routing_key=info.get("routing_key") or "",
+        )
+
     def decode(self, accept: Sequence[str]) -> tuple[Any, Any, Any]:
         """Return ``(args, kwargs, embed)`` as a worker that accepts ``accept`` will see them."""
         body: Any = self.body

@@ -107,6 +107,7 @@ def requeue(
     token: str,
     error: str = "",
     traceback: str = "",
+    expires: float | None = None,
 ) -> list[Any]:
     """Begin the next generation of the running attempt ``fence``.
 
@@ -122,12 +123,13 @@ def requeue(
         token: one-time token of this step, so that it may be sent twice.
         error: why, as JSON text.
         traceback: of the error.
+        expires: with ``delay``: seconds until it is too late to run it.
 
     Returns:
         The reply of ``requeue.lua``: RESERVED (publish it), SCHEDULED, or LOST.
     """
-    args = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token]
-    args += [error, traceback]
+    args: list[Any] = [job_id, fence, what, message, us(max(delay, 0.0)), task, queue, token]
+    args += [error, traceback, "" if expires is None else us(expires)]
     return list(patiently(lambda: REQUEUE(pulse.store.client, pulse.keys.script(job_id), args)))
 
 

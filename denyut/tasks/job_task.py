@@ -26,6 +26,7 @@ class JobTask(Task):  # type: ignore[misc]
 
     abstract = True
     Request: ClassVar[str] = "denyut.tasks.request:JobRequest"
+    Strategy: ClassVar[str] = "denyut.tasks.strategy:job_strategy"
 
     #: A template for the idempotency key over the parameter names, such as ``"order:{order_id}"``.
     idempotency_key: str | None = None

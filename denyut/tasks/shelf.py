@@ -18,7 +18,7 @@ from denyut.errors import DenyutError
 from denyut.scripts import Script
 from denyut.states import State
 from denyut.tasks.claim import us
-from denyut.tasks.envelope import ETA_HEADER, HEADER, PROPERTIES, Envelope
+from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope
 from denyut.tasks.key import check_id
 from denyut.tasks.keying import KEY_HEADER, key_of_message
 from denyut.tasks.times import seconds_until
@@ -75,11 +75,13 @@ class Shelf:
     def _shelve(self, task: Any, message: Any, delay: float) -> bool:
         pulse, headers = self._pulse, message.headers
         job_id = check_id(headers["id"])
-        if self._client is None:
-            self._client = pulse.store.fresh(retries=0, timeout=min(_PATIENCE, pulse.settings.redis_timeout))
-        envelope = _envelope_of(message)
+        envelope = Envelope.received(message)
+        envelope.headers[ETA_HEADER], envelope.headers["eta"] = headers["eta"], None
         digest, key = None, ["", "", "", "", ""]
         if headers.get(KEY_HEADER) is not None:
+            # Asked first, as to hold a key is not done with this client.
+            if state := self._redis().hget(pulse.keys.job(job_id).record, "state"):
+                return _is_known(state)
             found = key_of_message(pulse, task, job_id, _request_of(pulse, envelope))
             digest = found.digest
             key = [found.key, found.digest, found.fingerprint, found.follows, found.conflict]
@@ -87,28 +89,22 @@ class Shelf:
         left = "" if expires is None else us(seconds_until(pulse.app, expires, "expires"))
         retention = task.retention or pulse.settings.retention
         args = [job_id, task.name, envelope.queue, envelope.dump(), us(delay), left, retention, *key]
-        code, detail = SHELVE(self._client, pulse.keys.script(job_id, digest), args)
-        if code == b"EXISTS":  # a copy of one that is kept, or has ended, is not needed
-            return State(detail.decode()) not in (State.QUEUED, State.RUNNING)
+        code, detail = SHELVE(self._redis(), pulse.keys.script(job_id, digest), args)
+        if code == b"EXISTS":
+            return _is_known(detail)
         logger.info("job %s: waits in the store, it is due in %.3f s", job_id, delay)
         return True
 
+    def _redis(self) -> Any:
+        if self._client is None:
+            timeout = min(_PATIENCE, self._pulse.settings.redis_timeout)
+            self._client = self._pulse.store.fresh(retries=0, timeout=timeout)
+        return self._client
 
-def _envelope_of(message: Any) -> Envelope:
-    headers = {k: v for k, v in message.headers.items() if k != "compression"}  # kombu has undone it
-    headers[ETA_HEADER], headers["eta"] = headers["eta"], None
-    body, info = message.body, message.delivery_info
-    if isinstance(body, bytes) and message.content_encoding == "utf-8":
-        body = body.decode()
-    return Envelope(
-        body=body,
-        content_type=message.content_type,
-        content_encoding=message.content_encoding,
-        headers=headers,
-        properties={k: message.properties[k] for k in PROPERTIES if message.properties.get(k) is not None},
-        exchange=info.get("exchange") or "",
-        routing_key=info.get("routing_key") or "",
-    )
+
+def _is_known(state: bytes) -> bool:
+    """Whether a copy is not needed: its job is kept already, or has ended."""
+    return State(state.decode()) not in (State.QUEUED, State.RUNNING)
 
 
 def _request_of(pulse: Denyut, envelope: Envelope) -> dict[str, Any]:

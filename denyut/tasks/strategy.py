@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
 
 __all__ = ["job_strategy"]
+
+logger = logging.getLogger(__name__)
 
 _shelves: WeakKeyDictionary[Denyut, Shelf] = WeakKeyDictionary()
 
@@ -27,14 +30,8 @@ def job_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Any:
     def receive(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **more: Any) -> Any:
         # A body that is decoded is one of message protocol 1, which says all of itself there.
         if body is None and shelf.take(task, message):
-            ack(_logger(), consumer.connection_errors)
+            ack(logger, consumer.connection_errors)
             return None
         return handle(message, body, ack, reject, callbacks, **more)
 
     return receive
-
-
-def _logger() -> Any:
-    from celery.worker.request import logger
-
-    return logger

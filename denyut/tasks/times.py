@@ -13,24 +13,22 @@ from typing import Any
 
 from celery.utils.time import maybe_make_aware
 
-__all__ = ["iso_in", "seconds_until"]
+__all__ = ["finite", "iso_in", "seconds_until"]
 
 
 def seconds_until(app: Any, when: Any, name: str = "eta") -> float:
     """Return the seconds from now to ``when``, negative if it has passed.
 
     Args:
-        app: the Celery app; a time without a zone is in its ``timezone``, as in Celery.
+        app: the Celery app, whose way it is to take a time without a zone for UTC.
         when: a datetime, ISO 8601 text, or a number of seconds from now.
         name: what to call it in an error.
 
     Raises:
         ValueError: if it is none of these.
     """
-    if isinstance(when, Real) and not isinstance(when, bool):
-        if not isfinite(when):
-            raise ValueError(f"{name}={when!r}: must be a finite number of seconds")
-        return float(when)
+    if isinstance(when, Real):
+        return finite(when, name)
     if isinstance(when, str):
         try:
             when = datetime.fromisoformat(when)
@@ -40,7 +38,14 @@ def seconds_until(app: Any, when: Any, name: str = "eta") -> float:
         raise ValueError(f"{name}={when!r}: must be a datetime, ISO 8601 text, or a number of seconds")  # noqa: TRY004 - one kind of error for every bad time
     # Both in UTC: Python subtracts times of one zone by their wall clock, an hour wrong across a change.
     aware: datetime = maybe_make_aware(when, app.timezone)
-    return (aware.astimezone(UTC) - datetime.now(UTC)).total_seconds()
+    return (aware.astimezone(UTC) - _now()).total_seconds()
+
+
+def finite(seconds: Any, name: str) -> float:
+    """Return ``seconds`` as a float. Raises ValueError, with ``name``, if it is no finite number."""
+    if not isinstance(seconds, Real) or not isfinite(seconds):
+        raise ValueError(f"{name}={seconds!r}: must be a finite number of seconds")
+    return float(seconds)
 
 
 def iso_in(seconds: float, name: str = "countdown") -> str:
@@ -50,6 +55,10 @@ def iso_in(seconds: float, name: str = "countdown") -> str:
         ValueError: if that is after the year 9999, where Python's calendar ends.
     """
     try:
-        return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        return (_now() + timedelta(seconds=seconds)).isoformat()
     except OverflowError:
         raise ValueError(f"{name}={seconds!r}: must end before the year 10000") from None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

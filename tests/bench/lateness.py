@@ -1,6 +1,6 @@
 """How late scheduled jobs are, how long a second with ten thousand of them takes, what standing by costs.
 
-    python tests/bench/lateness.py [--workers 3] [--jobs 1000] [--burst 10000]
+python tests/bench/lateness.py [--workers 3] [--jobs 1000] [--burst 10000]
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WITHIN = 10.0
 
 def lateness(app: Any, jobs: int) -> dict[str, Any]:
     """Return how late ``jobs`` jobs, due at random times within ten seconds, were published and started."""
-    chance = random.Random(1)  # noqa: S311 - no secret
+    chance = random.Random(1)
     before = _buckets(app)
     task = app.tasks["bench.nothing"]
     ids = [task.apply_async(countdown=chance.uniform(0.0, WITHIN)).id for _ in range(jobs)]

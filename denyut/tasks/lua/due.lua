@@ -11,7 +11,7 @@
 local BUCKETS = {50000, 100000, 250000, 500000, 1000000, 5000000, 30000000, 300000000}
 local id, now = ARGV[1], now_us()
 local r = redis.call('HMGET', record, 'state', 'due', 'expires', 'gen', 'attempt', 'fence', 'task', 'msg',
-  'digest', 'queued_at')
+  'digest', 'queued_at', 'follows')
 local state, task = r[1], r[7]
 if state ~= 'SCHEDULED' and state ~= 'RETRYING' then
   redis.call('ZREM', schedule, id)
@@ -36,7 +36,7 @@ end
 
 -- A retry, or a job that waits for another, has its own reasons to be there: only a first run is skipped.
 local function skipped_from()
-  if ARGV[4] == '' or state ~= 'SCHEDULED' or r[5] ~= '0' or r[4] ~= '1' then return nil end
+  if ARGV[4] == '' or state ~= 'SCHEDULED' or r[5] ~= '0' or r[11] then return nil end
   local rules = cjson.decode(ARGV[4])
   local rule = rules[task]
   if rule == nil then rule = rules[''] end

@@ -1,7 +1,8 @@
 -- Begin the next generation of a running job: a retry, a replacement, or the same message again.
 -- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 fence, 3 'retry' | 'replace' | 'requeue', 4 message ('' = keep; for 'replace': it comes
---       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error (JSON), 10 traceback
+--       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error (JSON), 10 traceback,
+--       11 time to its expiry (us), if it waits in the schedule ('' = never)
 -- Returns: {'RESERVED', marker, now, generation} publish it | {'SCHEDULED', due} | {'LOST'}
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
@@ -45,6 +46,7 @@ if not again then
     redis.call('HSET', record, 'replaced', '1')
   else
     put_message(id, now, delay)
+    if delay > 0 then keep_expiry(id, now, delay, ARGV[11]) end
   end
 end
 if delay > 0 then return {'SCHEDULED', int(now + delay)} end

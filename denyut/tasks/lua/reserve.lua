@@ -4,7 +4,8 @@
 --       9 delay (us; 0 = now), 10 follows, 11 conflict, 12 retention (s),
 --       13 '1' if the key's entry lives here and is to be taken, 14 number of those Lists (the message then has
 --       the token, in quotes, where its stamp belongs: denyut/tasks/envelope.py), 15 dispatch of a frozen
---       signature ('' = not one): another one of an ended job without a key begins its next run
+--       signature ('' = not one): another one of an ended job without a key begins its next run,
+--       16 time to its expiry (us), if it waits in the schedule ('' = never)
 -- Returns: {'RESERVED', marker, now, generation} publish it, unless it was pushed
 --   | {'SCHEDULED', due} it waits in the store
 --   | {'DUPLICATE', job} the key has a job | {'CONFLICT', job} with other arguments
@@ -44,6 +45,7 @@ if old[1] and old[4] then  -- replace() gave this id to another task, whose mess
   redis.call('HDEL', record, 'replaced')
   redis.call('HINCRBY', record, 'version', 1)
   put_message(id, now, delay)
+  if delay > 0 then keep_expiry(id, now, delay, ARGV[16]) end
   gen = tonumber(old[3])
   if delay == 0 and lists > 0 then push() end
   return answer()
@@ -84,6 +86,7 @@ if ARGV[11] ~= '' then redis.call('HSET', record, 'conflict', ARGV[11]) end
 if by ~= '' then redis.call('HSET', record, 'by', by) end
 if run > 0 then redis.call('HSET', record, 'run', run) end
 put_message(id, now, delay)
+if delay > 0 and ARGV[16] ~= '' then keep_expiry(id, now, delay, ARGV[16]) end
 if delay == 0 and lists > 0 then push() end
 count('enqueued', task)
 return answer()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from celery import Celery
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +61,17 @@ def test_a_rebuilt_envelope_runs_like_the_original(bench):
     assert again.decode(["json"]) == (args, kwargs, embed)
     assert again.queue == bench.app.conf.task_default_queue
     assert again.headers["id"] == message.headers["id"]
+
+
+@pytest.mark.parametrize("serializer", ["json", "pickle"])
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_a_received_message_keeps_all_that_it_takes_to_publish_it_again(bench, serializer, compression):
+    plain = Celery("plain", broker=bench.app.conf.broker_url, set_as_current=False)
+    plain.conf.task_default_queue = bench.app.conf.task_default_queue
+    sent = plain.send_task("t", (1, "é"), priority=3, serializer=serializer, compression=compression)
+    plain.close()
+    (message,) = bench.messages()
+    kept = Envelope.load(Envelope.received(message).dump())
+    assert list(kept.decode(["json", "pickle"])[0]) == [1, "é"]
+    assert (kept.headers["id"], kept.properties["priority"]) == (sent.id, 3)
+    assert kept.queue == bench.app.conf.task_default_queue
