@@ -110,6 +110,11 @@ local function close_key(id, keep, retention_ms)
   end
 end
 
+-- The key was held for this job a moment ago, for a short time: with its record, the job has it for good.
+local function confirm_key(id)
+  if redis.call('HGET', key_entry, 'job') == id then redis.call('PERSIST', key_entry) end
+end
+
 -- The end of a job's life: no lease, no index (`only` is the one that it can be in; nil: any), a time
 -- to be forgotten. Its record says already that it is settled.
 local function close(id, state, now, retention_us, only)

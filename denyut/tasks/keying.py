@@ -24,6 +24,9 @@ KEY_HEADER = "idempotency_key"
 
 #: A key held from another partition is freed by its job's end; this is for a job that never ends (ms).
 _LONGEST_HOLD = 30 * 24 * 3600 * 1000
+#: A key in the job's own partition is the job's for good as soon as it has a record; until then a
+#: process that dies between the two steps must not keep the key (ms).
+_UNCONFIRMED_HOLD = 60_000
 
 
 def key_of_call(
@@ -71,7 +74,9 @@ def key_of_message(pulse: Denyut, task: Any, job_id: str, request: Mapping[str, 
 
 def hold_key(pulse: Denyut, job_id: str, digest: str, fp: str) -> tuple[str, str]:
     """Take a key for a job whose id was given. Returns HELD, DUPLICATE or CONFLICT, and the holder."""
-    reply = HOLD_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, fp, _LONGEST_HOLD])
+    here = pulse.keys.partition_of(digest) == pulse.keys.partition_of(job_id)
+    ttl = _UNCONFIRMED_HOLD if here else _LONGEST_HOLD
+    reply = HOLD_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, fp, ttl])
     return reply[0].decode(), reply[1].decode() if len(reply) > 1 else job_id
 
 

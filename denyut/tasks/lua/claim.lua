@@ -43,9 +43,15 @@ if not job.state then
   redis.call('HSET', record, 'task', task, 'queue', ARGV[13], 'state', 'QUEUED',
     'gen', math.max(1, tonumber(ARGV[5])), 'attempt', 0, 'failures', 0, 'crashes', 0, 'fence', 0,
     'version', 1, 'msg', ARGV[14], 'retention', int(retention / 1000000), 'queued_at', int(now))
-  if ARGV[16] ~= '' then redis.call('HSET', record, 'follows', ARGV[16]) end
+  if ARGV[16] ~= '' then  -- watched until it is parked: the worker may die before that
+    redis.call('HSET', record, 'follows', ARGV[16])
+    redis.call('ZADD', queued, int(now), id)
+  end
   if ARGV[17] ~= '' then redis.call('HSET', record, 'conflict', ARGV[17]) end
-  if ARGV[19] ~= '' then redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20]) end
+  if ARGV[19] ~= '' then
+    redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20])
+    confirm_key(id)
+  end
   epoch(now)
   count('adopted', task)
   job = read()
@@ -77,10 +83,15 @@ local function grant(...)
     'crashes', job.crashes, 'version', job.version, ...)
 end
 
-if job.token == token and holder == owner .. '#' .. int(job.fence) then
-  if job.state == 'RUNNING' then
-    return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run}
+local function claimed()
+  if job.conflict then
+    return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run, job.conflict}
   end
+  return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run}
+end
+
+if job.token == token and holder == owner .. '#' .. int(job.fence) then
+  if job.state == 'RUNNING' then return claimed() end
 elseif terminal and (job.settled or holder) then
   if job.settled then return refuse('DONE', job.state) end
   return refuse('BUSY', holder)
@@ -120,7 +131,4 @@ grant('state', 'RUNNING', 'attempt', job.attempt, 'started_at', int(now), 'settl
 count('claimed', task)
 if job.seen then note_recovery(now, tonumber(job.seen), int(job.fence), job.attempt) end
 event('claimed', int(job.fence), job.attempt, owner, false, me)
-if job.conflict then
-  return {'CONFLICT', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run, job.conflict}
-end
-return {'CLAIMED', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run}
+return claimed()

@@ -74,6 +74,8 @@ if ARGV[13] == '1' then
     return {'DUPLICATE', holder[1]}
   end
   redis.call('HSET', key_entry, 'job', id, 'fp', ARGV[6], 'at', int(now))
+elseif ARGV[5] ~= '' then
+  confirm_key(id)
 end
 redis.call('HSET', record,
   'task', task, 'queue', ARGV[3], 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'gen', gen, 'attempt', 0,

@@ -201,3 +201,36 @@ def test_a_conflict_of_a_plain_clients_key_is_claimed_to_be_failed(job):
         Stamp(), message=lambda: ("{}", Key(key="k", digest="d", fingerprint="f", conflict="other"))
     )
     assert (answer.code, answer.detail) == (Code.CONFLICT, "other")
+
+
+def test_a_conflict_whose_reply_was_lost_is_a_conflict_again_and_never_runs(job, monkeypatch):
+    from redis.exceptions import ConnectionError as Lost
+
+    from denyut.tasks import claim as module
+
+    real, sent = module.CLAIM, []
+
+    def lose_the_reply_of_the_second(client, keys, args):
+        sent.append(real(client, keys, args))
+        if len(sent) == 2:
+            raise Lost("the reply was lost")
+        return sent[-1]
+
+    monkeypatch.setattr(module, "CLAIM", lose_the_reply_of_the_second)
+    job.id = "plain"
+    answer = job.claim(
+        Stamp(), message=lambda: ("{}", Key(key="k", digest="d", fingerprint="f", conflict="other"))
+    )
+    assert len(sent) == 3
+    assert (answer.code, answer.detail) == (Code.CONFLICT, "other")
+
+
+def test_a_plain_clients_message_that_follows_another_is_watched_before_it_is_parked(job, bench):
+    """The worker may die in between; early acknowledged, its message is gone with it."""
+    job.id = "plain"
+    answer = job.claim(
+        Stamp(), message=lambda: ("{}", Key(key="k", digest="d", fingerprint="f", follows="other"))
+    )
+    assert answer.code == Code.FOLLOW
+    keys = bench.pulse.keys
+    assert bench.pulse.store.client.zscore(keys.partition(keys.partition_of(job.id)).queued, job.id)

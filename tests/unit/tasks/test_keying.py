@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from denyut.errors import InvalidKey
-from denyut.tasks.key import digest_of
+from denyut.tasks.key import digest_of, draw_id
 from denyut.tasks.keying import hold_key, key_of_call, key_of_message
 
 
@@ -48,6 +48,23 @@ def test_a_held_key_answers_who_holds_it(bench):
 def test_a_held_key_never_stays_for_ever(bench, valkey):
     hold_key(bench.pulse, "one", "d" * 40, "fp")
     assert valkey.ttl(bench.pulse.keys.idempotency("d" * 40)) > 0
+
+
+def test_a_key_is_free_soon_if_its_process_died_before_the_job_had_a_record(bench, valkey):
+    keys, digest = bench.pulse.keys, "d" * 40
+    here = draw_id(keys, digest)
+    hold_key(bench.pulse, here, digest, "fp")
+    assert 0 < valkey.ttl(keys.idempotency(digest)) <= 60
+
+
+def test_with_its_record_a_job_has_the_key_for_good(bench, valkey):
+    @bench.task(name="t.keyed")
+    def keyed():
+        pass
+
+    keys, digest = bench.pulse.keys, digest_of("t.keyed", "k")
+    keyed.apply_async(task_id=draw_id(keys, digest), idempotency_key="k")
+    assert valkey.ttl(keys.idempotency(digest)) == -1
 
 
 def test_a_plain_message_without_a_key_has_none(bench):
