@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyCommitted",
+    "AlreadyRetried",
     "ConfigurationError",
     "DenyutError",
     "EmbeddedUnavailable",
@@ -28,6 +29,7 @@ __all__ = [
     "JobExited",
     "LeaseLost",
     "NoCurrentJob",
+    "NotRetryable",
     "PoisonBatch",
     "RecorderClosed",
     "StaleWriter",
@@ -110,6 +112,22 @@ class JobExited(DenyutError):
 
 class NoCurrentJob(DenyutError, RuntimeError):
     """``current_job()`` was called outside a running task."""
+
+
+class NotRetryable(DenyutError):
+    """This job cannot be retried by hand; the message says why. Nothing was enqueued."""
+
+
+class AlreadyRetried(NotRetryable):
+    """The job has been retried already. ``job_id`` is the job that it became."""
+
+    def __init__(self, old_id: str, job_id: str) -> None:
+        super().__init__(old_id, job_id)
+        self.old_id = old_id
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return f"job {self.old_id!r} has been retried already, as job {self.job_id}; force it to retry again"
 
 
 class UnknownJob(DenyutError, LookupError):

@@ -80,6 +80,11 @@ class Store:
         """
         return connect(self._url(), timeout=timeout or self._timeout, retries=retries)
 
+    def now_us(self) -> int:
+        """Return the time of Redis, in microseconds: the only clock that times are compared with."""
+        seconds, micros = self.client.time()
+        return int(seconds) * 1_000_000 + int(micros)
+
     def close(self) -> None:
         """Close this process's client; the next use opens another."""
         if self._client is not None and self._pid == os.getpid():

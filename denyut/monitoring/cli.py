@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from denyut.monitoring.cli_dead import dead, retry
 from denyut.monitoring.cli_doctor import doctor
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
@@ -22,5 +23,7 @@ def denyut() -> None:
     """See the jobs and medians of this app, and check that all is well."""
 
 
+for _command in (dead, retry):
+    jobs.add_command(_command)
 for _command in (jobs, median, doctor, exporter, worker_median):
     denyut.add_command(_command)

@@ -1,4 +1,4 @@
-"""``pulse.jobs``: reading jobs."""
+"""``pulse.jobs``: reading jobs, and what an operator does with dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from denyut.monitoring.cache import StatusCache
 from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
 from denyut.states import State
+from denyut.tasks.again import retry_job
+from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.key import check_id
+from denyut.tasks.purge import purge_some
 from denyut.tasks.result import decode_result
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from denyut.app import Denyut
 
-__all__ = ["Jobs", "Page"]
+__all__ = ["DeadPage", "Jobs", "Page"]
 
 _MOST = 1000
 
@@ -33,8 +36,16 @@ class Page:
     cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class DeadPage:
+    """Some dead letters, newest first. ``cursor`` gives the next page; None at the end."""
+
+    letters: list[DeadLetter]
+    cursor: str | None
+
+
 class Jobs:
-    """Reading the jobs of one app.
+    """Reading the jobs of one app, and retrying those that have ended.
 
     Args:
         pulse: the app's Denyut.
@@ -75,8 +86,7 @@ class Jobs:
         Raises:
             ValueError: for an unknown state, a limit out of range, or a cursor that is none.
         """
-        if not 1 <= limit <= _MOST:
-            raise ValueError(f"limit={limit!r}: must be from 1 to {_MOST}")
+        _check_limit(limit)
         wanted = _state(state)
         ids, position = find_jobs(self._pulse, state=wanted, task=task, limit=limit, cursor=cursor)
         # Some may have moved on since they were found.
@@ -115,6 +125,61 @@ class Jobs:
                 return
             sleep(min(left, status.poll_after_ms / 1000 if every is None else every))
 
+    def dead(self, task: str | None = None, limit: int = 100, cursor: str | None = None) -> DeadPage:
+        """Return dead letters, newest first: jobs whose budget of failures or crashes is spent.
+
+        They are kept for ``denyut_dead_retention``, or until they are retried or purged.
+
+        Args:
+            task: only those of this task.
+            limit: most letters to return, 1 to 1000.
+            cursor: where the last page ended.
+
+        Raises:
+            ValueError: for a limit out of range, or a cursor that is none.
+        """
+        _check_limit(limit)
+        ids, position = find_dead(self._pulse, task=task, limit=limit, cursor=cursor)
+        return DeadPage(read_letters(self._pulse, ids), position)
+
+    def retry(self, job_id: str, *, from_checkpoint: bool = False, force: bool = False) -> Any:
+        """Make a new job of one that has ended, and return its ``AsyncResult``.
+
+        See :func:`denyut.tasks.again.retry_job` for what the new job keeps of the old one.
+
+        Args:
+            job_id: a job that has ended and whose message is kept: a dead letter, or any but a
+                completed one within its retention.
+            from_checkpoint: begin at the last checkpoint of the old job.
+            force: also if it has been retried already.
+
+        Raises:
+            InvalidKey, UnknownJob: if there is no such job.
+            AlreadyRetried: naming the job that it became.
+            NotRetryable: saying why it cannot be retried.
+            kombu.exceptions.OperationalError: it could not be published; nothing was retried.
+        """
+        new_id = retry_job(self._pulse, job_id, from_checkpoint=from_checkpoint, force=force)
+        return self._pulse.app.AsyncResult(new_id)
+
+    def purge(
+        self, *job_ids: str, task: str | None = None, older_than: float | None = None, every: bool = False
+    ) -> int:
+        """Let go of dead letters for ever, and return how many they were.
+
+        Args:
+            job_ids: these; or, if none is named, all that fit:
+            task: only those of this task.
+            older_than: only those that died so many seconds ago.
+            every: all there are, if neither is given.
+
+        Raises:
+            ValueError: if nothing says which.
+        """
+        if not job_ids and task is None and older_than is None and not every:
+            raise ValueError("say which: job ids, task=, older_than=, or every=True for all dead letters")
+        return purge_some(self._pulse, [check_id(i) for i in job_ids], task=task, older_than=older_than)
+
     def result(self, job_id: str) -> Any:
         """Return the result of a completed job from its record.
 
@@ -126,6 +191,11 @@ class Jobs:
         if text is None:
             raise UnknownJob(f"job {job_id!r} has no result: it is {self.get(job_id, fresh=True).verdict}")
         return decode_result(text, conf.result_accept_content or conf.accept_content)
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= _MOST:
+        raise ValueError(f"limit={limit!r}: must be from 1 to {_MOST}")
 
 
 def _state(name: str | None) -> State | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from denyut.monitoring.heads import read_heads
 from denyut.states import State
+from denyut.tasks.pages import Place, cursor_of, first_pages, parse_cursor, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +27,6 @@ __all__ = ["MOST_LOOKED_AT", "find_jobs", "parse_cursor"]
 #: Most jobs that one call looks at, however few of them fit.
 MOST_LOOKED_AT = 20_000
 _A_TRIP = 1000
-
-
-class _Place(NamedTuple):
-    """A place in the order."""
-
-    time: int
-    job_id: str
 
 
 class _Wanted(NamedTuple):
@@ -63,7 +57,7 @@ def find_jobs(
         heads = read_heads(pulse, pulse.store.client, [place.job_id for place in chunk])
         for place in chunk:
             if len(found) == limit or looked == MOST_LOOKED_AT:
-                return list(found), _cursor(after)
+                return list(found), cursor_of(after)
             after, looked = place, looked + 1
             if wanted.fits(heads[place.job_id]):
                 found.setdefault(place.job_id)  # it may have moved from index to index meanwhile
@@ -71,43 +65,17 @@ def find_jobs(
     return list(found), None
 
 
-def _all_places(pulse: Denyut, wanted: _Wanted, after: _Place | None, size: int) -> Iterator[_Place]:
+def _all_places(pulse: Denyut, wanted: _Wanted, after: Place | None, size: int) -> Iterator[Place]:
     """Yield every place after ``after`` where a wanted job may be, in order."""
     client = pulse.store.client
     running = sorted(_running(pulse, wanted), reverse=True) if _has_lease(wanted.state) else []
     keys = [key for partition in pulse.keys.all_partitions() for key in _indexes(partition, wanted.state)]
-    first = _pages(client, keys, after, size)
-    walks = [_walk(client, key, page, size) for key, page in zip(keys, first, strict=True)]
+    first = first_pages(client, keys, after, size)
+    walks = [walk(client, key, page, size) for key, page in zip(keys, first, strict=True)]
     return merge((p for p in running if after is None or p < after), *walks, reverse=True)
 
 
-def _walk(client: Any, key: str, page: list[_Place], size: int) -> Iterator[_Place]:
-    """Yield the places of one index, from ``page`` on."""
-    while page:
-        yield from page
-        (page,) = _pages(client, [key], page[-1], size) if len(page) >= size else ([],)
-
-
-def _pages(client: Any, keys: list[str], after: _Place | None, size: int) -> list[list[_Place]]:
-    """Return the next places of each index: at least ``size``, if there are so many."""
-    newest_first = {"desc": True, "byscore": True, "withscores": True}
-    pipe = client.pipeline(transaction=False)
-    for key in keys:
-        if after is not None:  # all of that very time: the order goes on by id
-            pipe.zrange(key, after.time, after.time, **newest_first)
-        below = "+inf" if after is None else f"({after.time}"
-        pipe.zrange(key, below, "-inf", **newest_first, offset=0, num=size)
-    replies = iter(pipe.execute())
-    if after is None:
-        return [_places(rows) for rows in replies]
-    return [[p for p in _places(ties) if p < after] + _places(next(replies)) for ties in replies]
-
-
-def _places(rows: list[tuple[bytes, float]]) -> list[_Place]:
-    return [_Place(int(score), job_id.decode()) for job_id, score in rows]
-
-
-def _running(pulse: Denyut, wanted: _Wanted) -> list[_Place]:
+def _running(pulse: Denyut, wanted: _Wanted) -> list[Place]:
     """Return the jobs with a lease by when they began: the index's own order changes with every beat."""
     client = pulse.store.client
     pipe = client.pipeline(transaction=False)
@@ -115,7 +83,7 @@ def _running(pulse: Denyut, wanted: _Wanted) -> list[_Place]:
         pipe.zrange(partition.leases, 0, -1)
     heads = read_heads(pulse, client, [name.decode() for names in pipe.execute() for name in names])
     return [
-        _Place(head.finished_at or head.started_at, job_id)
+        Place(head.finished_at or head.started_at, job_id)
         for job_id, head in heads.items()
         if wanted.fits(head)
     ]
@@ -135,17 +103,3 @@ def _indexes(partition: PartitionKeys, state: State | None) -> list[str]:
 
 def _has_lease(state: State | None) -> bool:
     return state not in (State.QUEUED, State.SCHEDULED, State.RETRYING)
-
-
-def _cursor(place: _Place | None) -> str | None:
-    return None if place is None else f"{place.time}:{place.job_id}"
-
-
-def parse_cursor(cursor: str | None) -> _Place | None:
-    """Return the place that a cursor names. Raises ValueError if it is none."""
-    if cursor is None:
-        return None
-    time, found, job_id = cursor.partition(":")
-    if not found or not (time.isascii() and time.isdigit()):
-        raise ValueError(f"cursor={cursor!r}: must be the cursor of a page that was listed before")
-    return _Place(int(time), job_id)

@@ -25,7 +25,7 @@ __all__ = ["EVENTS", "depth_metric", "metrics_of", "up_metric"]
 EVENTS = frozenset(
     {
         *("enqueued", "duplicate", "conflict", "adopted", "unpublished"),
-        *("claimed", "busy", "done", "stale", "lost"),
+        *("redone", "claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
         *("crashed", "recovered", "republished", "replayed", "misfired"),
     }

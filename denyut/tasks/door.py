@@ -26,6 +26,7 @@ from denyut.tasks.finish import Outcome, requeue, traceback_of
 from denyut.tasks.key import check_id, digest_of, draw_id
 from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
+from denyut.tasks.note import note_duplicate
 from denyut.tasks.same_ids import install_same_ids
 from denyut.tasks.times import finite, iso_in, seconds_until
 from denyut.tasks.wire import Catcher, Wire
@@ -222,6 +223,8 @@ class _DoorProducer:
         if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):
             reply = self._first(envelope, wire)
             code = reply[0].decode()
+        if code in ("DUPLICATE", "CONFLICT"):
+            note_duplicate(self._pulse, reply[1].decode(), code, intent.key, envelope)
         if code in ("DUPLICATE", "EXISTS"):
             raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
         if code == "CONFLICT":
@@ -259,7 +262,8 @@ class _DoorProducer:
         lists = wire.lists if wire else []
         left = "" if intent.expires is None else us(intent.expires)
         keys = [*pulse.keys.script(intent.id, intent.digest), *lists]
-        return list(RESERVE(pulse.store.client, keys, [*args_, len(lists), intent.by, left]))
+        args_ += [len(lists), intent.by, left, "origin", envelope.headers.get("origin") or ""]
+        return list(RESERVE(pulse.store.client, keys, args_))
 
     def _requeue(self, envelope: Envelope) -> list[Any]:
         intent = self._intent

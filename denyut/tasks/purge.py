@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script, run_all
 from denyut.tasks.claim import us
+from denyut.tasks.dead import find_dead, read_letters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from denyut.app import Denyut
 
-__all__ = ["purge_letters", "purge_old"]
+__all__ = ["purge_letters", "purge_old", "purge_some"]
 
 PURGE = Script("denyut.tasks", "purge")
 OLD_DEAD = Script("denyut.tasks", "old_dead")
@@ -40,6 +41,32 @@ def purge_old(pulse: Denyut, client: Any, *, batch: int = BATCH) -> int:
     args = [us(settings.dead_retention), most, batch]
     found = run_all(client, [OLD_DEAD.with_([partition.dead], args) for partition in partitions])
     return sum(purge_letters(pulse, [job_id.decode() for job_id in ids]) for ids in found if ids)
+
+
+def purge_some(
+    pulse: Denyut, job_ids: Sequence[str], *, task: str | None = None, older_than: float | None = None
+) -> int:
+    """Purge dead letters that somebody names, or all that fit; returns how many they were.
+
+    Args:
+        pulse: the app's Denyut.
+        job_ids: these; none: all.
+        task: only those of this task.
+        older_than: only those that died so many seconds ago.
+    """
+    purged, cursor, limit = 0, None, BATCH
+    before = None if older_than is None else pulse.store.now_us() - us(older_than)
+    while True:
+        ids, cursor = (
+            (list(job_ids), None) if job_ids else find_dead(pulse, task=task, limit=limit, cursor=cursor)
+        )
+        letters = read_letters(pulse, ids) if task is not None or before is not None else None
+        if letters is not None:
+            fit = (each for each in letters if task in (None, each.task))
+            ids = [each.id for each in fit if before is None or (each.at or 0) <= before]
+        purged += purge_letters(pulse, ids)
+        if cursor is None:
+            return purged
 
 
 def purge_letters(pulse: Denyut, job_ids: Sequence[str]) -> int:

@@ -5,7 +5,8 @@
 --       13 '1' if the key's entry lives here and is to be taken, 14 number of those Lists (the message then has
 --       the token, in quotes, where its stamp belongs: denyut/tasks/envelope.py), 15 dispatch of a frozen
 --       signature ('' = not one): another one of an ended job without a key begins its next run,
---       16 time to its expiry (us), if it waits in the schedule ('' = never)
+--       16 time to its expiry (us), if it waits in the schedule ('' = never), then further fields of the
+--       record and their values
 -- Returns: {'RESERVED', marker, now, generation} publish it, unless it was pushed
 --   | {'SCHEDULED', due} it waits in the store
 --   | {'DUPLICATE', job} the key has a job | {'CONFLICT', job} with other arguments
@@ -55,6 +56,7 @@ if old[1] then
   if old[2] == ARGV[7] then return answer() end
   if by == '' or old[6] == by or old[5] ~= '1' or old[10] then
     count('duplicate', task)
+    often('duplicate', '0', '0', 'the same id', true, {by = origin_in(ARGV[8])})
     return {'EXISTS', old[1]}
   end
   -- A frozen signature is applied again: Celery runs it again, under the same id.
@@ -80,7 +82,7 @@ end
 redis.call('HSET', record,
   'task', task, 'queue', ARGV[3], 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'gen', gen, 'attempt', 0,
   'failures', 0, 'crashes', 0, 'fence', old[8] or 0, 'version', tonumber(old[9] or 0) + 1, 'enq', ARGV[7], 'msg', ARGV[8],
-  'retention', ARGV[12], 'queued_at', int(now))
+  'retention', ARGV[12], 'queued_at', int(now), unpack(ARGV, 17))
 if delay > 0 then redis.call('HSET', record, 'due', int(now + delay)) end
 if ARGV[5] ~= '' then redis.call('HSET', record, 'key', ARGV[4], 'digest', ARGV[5], 'fp', ARGV[6]) end
 if ARGV[10] ~= '' then redis.call('HSET', record, 'follows', ARGV[10]) end

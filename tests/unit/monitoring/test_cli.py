@@ -16,13 +16,15 @@ def test_celery_finds_the_command_through_its_entry_point():
 
 def test_all_commands_are_there():
     assert set(denyut.commands) == {"jobs", "median", "doctor", "exporter", "worker-median"}
-    assert set(denyut.commands["jobs"].commands) == {"show", "list", "watch"}
+    assert set(denyut.commands["jobs"].commands) == {"show", "list", "watch", "retry", "dead"}
+    assert set(denyut.commands["jobs"].commands["dead"].commands) == {"list", "show", "retry", "purge"}
     assert set(denyut.commands["median"].commands) == {"read", "streams"}
 
 
 def test_what_prints_data_takes_json():
-    jobs, median = denyut.commands["jobs"].commands, denyut.commands["median"].commands
-    for command in (*jobs.values(), *median.values(), denyut.commands["doctor"]):
+    jobs, median = dict(denyut.commands["jobs"].commands), denyut.commands["median"].commands
+    dead = jobs.pop("dead").commands
+    for command in (*jobs.values(), *dead.values(), *median.values(), denyut.commands["doctor"]):
         assert "as_json" in [parameter.name for parameter in command.params], command.name
 
 

@@ -156,3 +156,49 @@ def test_a_real_job_can_be_followed_from_queue_to_queue(desk):
     assert desk.pulse.jobs.get(later.id).verdict == Verdict.SCHEDULED
     assert {s.id for s in desk.pulse.jobs.list(task="t.real").jobs} == {now.id, later.id}
     assert json.dumps(desk.pulse.jobs.get(now.id).as_dict())
+
+
+@pytest.fixture
+def dead(desk):
+    """A real job that failed, through the door and a run of its message."""
+
+    @desk.pulse.app.task(shared=False, name="t.fails")
+    def fails(x): ...
+
+    from celery.exceptions import TimeLimitExceeded
+
+    from denyut.states import State
+    from denyut.tasks.cancel import end_from_outside
+
+    def make():
+        result = fails.delay(1)
+        end_from_outside(
+            desk.pulse, result.id, State.FAILED, TimeLimitExceeded(3), retention=None, running=True
+        )
+        return result.id
+
+    return make
+
+
+def test_a_dead_letter_is_listed_retried_and_purged(desk, dead):
+    first, second = dead(), dead()
+    page = desk.pulse.jobs.dead(task="t.fails")
+    assert ([letter.id for letter in page.letters], page.cursor) == ([second, first], None)
+    assert page.letters[0].reason == "over its hard time limit of 3 s"
+    new = desk.pulse.jobs.retry(first)
+    assert desk.pulse.jobs.get(new.id).record.retry_of == first
+    assert desk.pulse.jobs.purge(second) == 1
+    assert desk.pulse.jobs.dead().letters == []
+
+
+def test_a_purge_must_say_what_it_is_to_purge(desk, dead):
+    dead()
+    with pytest.raises(ValueError, match="say which"):
+        desk.pulse.jobs.purge()
+    assert desk.pulse.jobs.purge(older_than=3600) == 0
+    assert desk.pulse.jobs.purge(every=True) == 1
+
+
+def test_a_page_of_dead_letters_has_a_size_that_is_checked(desk):
+    with pytest.raises(ValueError, match="from 1 to 1000"):
+        desk.pulse.jobs.dead(limit=0)
