@@ -71,23 +71,6 @@ local function put_message(id, now, delay)
   end
 end
 
--- A job that expires before it is due is looked at when it expires (expires = 0: never).
-local function put_off(id, due, expires)
-  if expires > 0 and expires < due then due = expires end
-  redis.call('ZADD', schedule, int(due), id)
-end
-
--- When a job that waits in the schedule expires: 'left' us from now, '' if it never does.
-local function keep_expiry(id, now, delay, left)
-  if left == '' then
-    redis.call('HDEL', record, 'expires')
-  else
-    local expires = math.max(now + tonumber(left), 1)
-    redis.call('HSET', record, 'expires', int(expires))
-    put_off(id, now + delay, expires)
-  end
-end
-
 -- The first use of a partition is marked, so that a Redis that lost its data can be told from one
 -- that never had a record.
 local function epoch(now)

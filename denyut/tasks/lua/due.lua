@@ -8,6 +8,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Any number of schedulers may call it.
 -- @include time
 -- @include job
+-- @include expiry
 local BUCKETS = {50000, 100000, 250000, 500000, 1000000, 5000000, 30000000, 300000000}
 local id, now = ARGV[1], now_us()
 local r = redis.call('HMGET', record, 'state', 'due', 'expires', 'gen', 'attempt', 'fence', 'task', 'msg',

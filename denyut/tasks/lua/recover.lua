@@ -9,6 +9,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
 -- @include time
 -- @include job
+-- @include expiry
 -- @include recovered
 -- @include dead
 local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])

@@ -7,6 +7,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include expiry
 local id, fence, what, delay = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
 local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task')
 local now = now_us()

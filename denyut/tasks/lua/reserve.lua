@@ -14,6 +14,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include expiry
 -- @include dead
 local id, task, delay, lists = ARGV[1], ARGV[2], tonumber(ARGV[9]), tonumber(ARGV[14])
 local now = now_us()

@@ -6,6 +6,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it says EXISTS.
 -- @include time
 -- @include job
+-- @include expiry
 local id, task, delay = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local state = redis.call('HGET', record, 'state')
 if state then return {'EXISTS', state} end
