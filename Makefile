@@ -5,6 +5,7 @@
 #   make types    mypy, strict: the package, and user code against it
 #   make demo     the flights demonstration (KEEP=1 leaves it running)
 #   make bench    throughput and latency, measured here
+#   make campaign 10,000 jobs whose processes are killed, counted in PostgreSQL (ARGS="--jobs 1000 --seed 2")
 #   make clean    remove what these made
 #
 # Everything is installed into .venv; nothing is needed but python3 (3.11 or newer) with venv.
@@ -14,8 +15,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TESTS  ?=
+ARGS   ?=
 
-.PHONY: test lint types demo bench clean
+.PHONY: test lint types demo bench campaign clean
 
 test: lint types
 	$(BIN)/python -m pytest $(TESTS)
@@ -33,6 +35,9 @@ demo: $(VENV)/demo.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python tests/bench/run.py
+
+campaign: $(VENV)/test.stamp
+	$(BIN)/python tests/campaign/run.py $(ARGS)
 
 # One stamp for each set of extras: installed again when pyproject.toml has changed since.
 $(VENV)/%.stamp: pyproject.toml | $(BIN)/python

@@ -15,6 +15,8 @@ from celery.backends.redis import RedisBackend
 from celery.states import SUCCESS
 
 from denyut.tasks.attempt import active_attempt
+from denyut.tasks.claim import Code
+from denyut.tasks.mixing import is_job
 from denyut.tasks.wire import address
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ __all__ = ["StoredResult", "mix_into_backend", "prepare_result"]
 
 #: Larger results are left to Celery: in one script with the record they would be sent twice (bytes).
 _LARGEST = 256 * 1024
+
+#: Bodies that are made of others.
+_CANVAS = ("celery.chain", "celery.group", "celery.chord")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,29 @@ class JobResults:
         attempt = active_attempt()
         if attempt is None:
             return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+        if attempt.claim.code == Code.REPLAY:
+            _take_chord_over(attempt.pulse, self, request)
         attempt.chord = request.group
         try:
             return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
         finally:
             attempt.chord = None
+
+
+def _take_chord_over(pulse: Denyut, backend: Any, request: Any) -> None:
+    """Let a replay send the body of a chord though somebody has claimed to.
+
+    From Celery 5.7 on one member claims the sending, for seconds or more. If that was an earlier attempt
+    of this very job, which died, nobody else would send it. If it was another that lives, the body is
+    sent twice; its id is fixed, so that its record takes one. Only for a body that has one.
+    """
+    body = request.chord
+    name = str(body.get("task")) if body else ""
+    if not name or not isinstance(backend, RedisBackend) or not (is_job(pulse, name) or name in _CANVAS):
+        return
+    claim = backend.get_key_for_group(request.group, ".c")
+    if backend.client.get(claim) != b"done":
+        backend.client.delete(claim)
 
 
 def mix_into_backend(pulse: Denyut) -> None:

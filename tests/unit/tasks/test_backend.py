@@ -173,6 +173,41 @@ def test_the_body_of_a_chord_is_sent_by_the_chord(bench, echo):
     assert by == f"{result.parent.id}#0"
 
 
+class DiedError(BaseException):
+    """What ends a worker as a kill does."""
+
+
+@pytest.mark.parametrize("where", ["claimed", "sent"])
+def test_the_body_of_a_chord_is_sent_once_though_the_member_that_was_to_send_it_died(
+    bench, echo, monkeypatch, where
+):
+    runs = []
+
+    @bench.task(name="t.total")
+    def total(values):
+        runs.append(values)
+        return sum(values)
+
+    result = chord(group(echo.s(1), echo.s(2)), total.s())()
+    first, last = bench.messages()
+    bench.run(first)
+
+    def die(*_, **__):
+        raise DiedError
+
+    with monkeypatch.context() as patched:
+        step = "_chord_claim_extend_script" if where == "claimed" else "_chord_cleanup_script"
+        patched.setattr(type(bench.app.backend), step, die)
+        with pytest.raises(DiedError):
+            bench.run(last)
+    bench.crash(last.headers["id"])
+    bench.run(last)
+    bench.drain()
+    assert runs == [[1, 2]]
+    assert result.get(timeout=5) == 3
+    assert settled(bench, last.headers["id"])
+
+
 def test_a_chord_that_is_applied_again_runs_again(bench, echo):
     runs = []
 
