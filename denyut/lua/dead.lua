@@ -19,6 +19,9 @@ end
 local function die(id, now, fence, attempt, crashes, most, task, who)
   local workers = crashes == 1 and ' worker' or ' workers'
   local reason = 'lost ' .. crashes .. workers .. ' (max_crashes=' .. most .. ')'
+  if redis.call('HEXISTS', record, 'committing') == 1 then
+    reason = reason .. '; its effect may have been committed'
+  end
   redis.call('HSET', record, 'state', 'DEAD', 'settled', '0', 'finished_at', int(now),
     'error', cjson.encode({'JobDead', reason}))
   bury(id, now, 'crashes', reason)

@@ -307,7 +307,9 @@ def test_that_budget_has_an_end_too(make_bench, engine):
     bench.pulse.store.client.hset(bench.pulse.keys.job(result.id).record, "crashes", 3)
     bench.crash(result.id)
     bench.run(message)
-    assert bench.record(result.id).state == State.DEAD
+    found = bench.record(result.id)
+    assert found.state == State.DEAD
+    assert found.reason == "lost 4 workers (max_crashes=3); its effect may have been committed"
 
 
 def test_without_a_worker_every_call_is_a_job_of_its_own(bench, engine):
