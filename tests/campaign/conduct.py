@@ -225,15 +225,15 @@ class Campaign:
             noted=int(noted),
             records=records,
             results={job_id: backend.get_task_meta(job_id)["status"] for job_id in known},
-            crash_events={j: self._crash_events(j) for j, r in records.items() if r.crashes > MAX_CRASHES},
+            crash_events={j: self._crash_events(j) for j, r in records.items() if r.crashes},
             left_in_indexes=self._waiting(),
             max_crashes=MAX_CRASHES,
             may_have_hit=hit,
         )
 
-    def _crash_events(self, job_id: str) -> int:
+    def _crash_events(self, job_id: str) -> list[float]:
         entries = self.pulse.store.client.xrange(self.pulse.keys.job(job_id).events)
-        return sum(fields[b"type"] == b"crashed" for _, fields in entries)
+        return [int(fields[b"data"]) / 1e6 for _, fields in entries if fields[b"type"] == b"crashed"]
 
     def _close(self) -> None:
         gc.collect()  # results unsubscribe as they go, which needs the app

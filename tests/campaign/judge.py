@@ -31,7 +31,8 @@ class Evidence:
     noted: int
     records: dict[str, JobRecord]
     results: dict[str, str]
-    crash_events: dict[str, int]
+    #: For each job that lost a worker: how long each loss was unnoticed (s, from the last sign of life).
+    crash_events: dict[str, list[float]]
     left_in_indexes: int
     max_crashes: int
     may_have_hit: int
@@ -130,7 +131,7 @@ def _judge_dead(found: Evidence, wrong: list[str]) -> None:
     for job_id, record in found.records.items():
         if record.state != State.DEAD:
             continue
-        crashed = found.crash_events.get(job_id, 0)
+        crashed = len(found.crash_events.get(job_id, ()))
         if record.crashes < budget or crashed != record.crashes or (record.error or ("",))[0] != "JobDead":
             wrong.append(
                 f"dead letter {job_id}: its reason is not true: {record.error}, crashes {record.crashes}, "

@@ -14,6 +14,7 @@ _MOST = 30
 def as_dict(campaign: Campaign) -> dict[str, Any]:
     """Return the numbers, for machines."""
     found, verdict = campaign.evidence, campaign.verdict
+    noticed = sorted(gap for gaps in found.crash_events.values() for gap in gaps)
     recovered = sorted(r.recovered_us / 1e6 for r in found.records.values() if r.recovered_us is not None)
     return {
         "seed": campaign.plan_seed,
@@ -26,10 +27,19 @@ def as_dict(campaign: Campaign) -> dict[str, Any]:
         "crashes": sum(r.crashes for r in found.records.values()),
         "kills": dict(campaign.kills),
         "restarts": dict(campaign.restarts),
-        "recoveries": len(recovered),
-        "median_recovery_s": round(recovered[len(recovered) // 2], 2) if recovered else None,
-        "longest_recovery_s": round(recovered[-1], 2) if recovered else None,
+        # From the last sign of life of a lost attempt until it was published again, and until it ran again.
+        "published_again_s": _spread(noticed),
+        "ran_again_s": _spread(recovered),
         "violations": len(verdict.violations),
+    }
+
+
+def _spread(sorted_: list[float]) -> dict[str, float]:
+    if not sorted_:
+        return {}
+    ranks = {"median": 0.5, "p99": 0.99, "longest": 1.0}
+    return {
+        name: round(sorted_[min(int(q * len(sorted_)), len(sorted_) - 1)], 2) for name, q in ranks.items()
     }
 
 

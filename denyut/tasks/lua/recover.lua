@@ -105,6 +105,8 @@ if owned then
   redis.call('ZADD', leases, int(now + left * 1000), id)
   return nothing()
 end
+-- No lease, and not due: another recoverer has just moved it on.
+if left <= 0 and tonumber(redis.call('ZSCORE', leases, id) or 0) > now then return nothing() end
 redis.call('DEL', lease, alive)
 unindex(id)
 if state == 'EXPIRED' then  -- no worker has run it: the caller says so to Celery
@@ -116,6 +118,8 @@ if state == 'DEAD' then return tell_celery(tonumber(r[4])) end
 -- Ended, but its continuation was not sent: the message goes out again and is replayed.
 gen = gen + 1
 redis.call('HSET', record, 'gen', gen)
-redis.call('ZADD', leases, int(now + hold), id)
+-- It may wait in a long queue: each look comes after twice the time, so that copies do not pile up.
+local copies = redis.call('HINCRBY', record, 'copies', 1)
+redis.call('ZADD', leases, int(now + hold * 2 ^ math.min(copies - 1, 20)), id)
 count('replayed', r[9])
 return send('unsettled')

@@ -7,6 +7,7 @@ import json
 import pytest
 from celery import chord, group
 from celery.result import AsyncResult
+from support import DiedError
 
 from denyut.states import State
 from denyut.tasks import finish
@@ -171,10 +172,6 @@ def test_the_body_of_a_chord_is_sent_by_the_chord(bench, echo):
     assert result.get(timeout=5) == 3
     by = bench.pulse.store.client.hget(bench.pulse.keys.job(result.id).record, "by").decode()
     assert by == f"{result.parent.id}#0"
-
-
-class DiedError(BaseException):
-    """What ends a worker as a kill does."""
 
 
 @pytest.mark.parametrize("where", ["claimed", "sent"])

@@ -118,7 +118,9 @@ def test_a_job_whose_crash_budget_is_spent_is_buried_and_its_caller_told(make_be
         result.get(timeout=5)
 
 
-def test_an_ended_job_whose_continuation_was_not_sent_is_published_to_be_replayed(bench, monkeypatch):
+@pytest.fixture
+def unsettled(bench, monkeypatch):
+    """A job with a link, whose worker died when the body had ended."""
     from denyut.tasks.attempt import Attempt
 
     @bench.task(name="t.noop")
@@ -136,10 +138,30 @@ def test_an_ended_job_whose_continuation_was_not_sent_is_published_to_be_replaye
         with pytest.raises(DiedError):
             bench.run(bench.messages()[0])
     bench.crash(result.id)
-    assert recover(bench.pulse, result.id, "lapsed") == "PUBLISH"
+    return result
+
+
+def test_an_ended_job_whose_continuation_was_not_sent_is_published_to_be_replayed(bench, unsettled):
+    assert recover(bench.pulse, unsettled.id, "lapsed") == "PUBLISH"
     bench.drain()
-    assert result.get(timeout=5) == 1
-    assert bench.record(result.id).settled
+    assert unsettled.get(timeout=5) == 1
+    assert bench.record(unsettled.id).settled
+
+
+def test_two_recoverers_publish_an_ended_job_once_too(bench, unsettled):
+    assert [recover(bench.pulse, unsettled.id, "lapsed") for _ in range(2)] == ["PUBLISH", "NOTHING"]
+    assert len(bench.messages()) == 1
+
+
+def test_the_copies_of_an_ended_job_do_not_pile_up_while_it_waits_in_a_long_queue(bench, unsettled, valkey):
+    part = bench.pulse.keys.partition(bench.pulse.keys.partition_of(unsettled.id))
+    waits = []
+    for _ in range(4):
+        assert recover(bench.pulse, unsettled.id, "lapsed") == "PUBLISH"
+        seconds, micros = valkey.time()
+        waits.append(round(valkey.zscore(part.leases, unsettled.id) / 1e6 - seconds - micros / 1e6))
+        valkey.zadd(part.leases, {unsettled.id: 1})  # and that is over
+    assert waits == [10, 20, 40, 80]
 
 
 def test_a_job_without_a_record_leaves_no_trace_in_the_indexes(bench, valkey):
