@@ -63,6 +63,13 @@ class Settings:
         60.0, 0.5, 86400.0, "No progress and no CPU use for this long: verdict stalled.", unit="s"
     )
     max_crashes: int = _number(3, 0, 1000, "Lost workers a job survives; one more and it is dead.")
+    interrupt_grace: float = _number(
+        3.0,
+        0.1,
+        3600.0,
+        "A body that was told to stop may clean up for so long before its process is killed.",
+        unit="s",
+    )
     retention: float = _number(
         3600.0, 1.0, 31_536_000.0, "How long a finished job, and its key, are remembered.", unit="s"
     )

@@ -1,5 +1,6 @@
-"""Every error that Denyut raises. One base, so that ``except DenyutError`` catches them all.
+"""Every error that Denyut raises. ``except DenyutError`` catches them all but two.
 
+The two that stop a running body, :class:`LeaseLost` and :class:`JobCancelled`, are no ``Exception``.
 Each message says what was wrong, with which value, and what to do.
 """
 
@@ -27,6 +28,7 @@ __all__ = [
     "JobCancelled",
     "JobDead",
     "JobExited",
+    "JobInterrupt",
     "LeaseLost",
     "NoCurrentJob",
     "NotRetryable",
@@ -34,6 +36,7 @@ __all__ = [
     "RecorderClosed",
     "StaleWriter",
     "StepAside",
+    "Stopped",
     "StreamDegraded",
     "Unfingerprintable",
     "UnknownJob",
@@ -79,12 +82,21 @@ class IdempotencyConflict(DenyutError):
         )
 
 
-class LeaseLost(DenyutError):
+class JobInterrupt(BaseException):
+    """The running body is to stop: the base of :class:`LeaseLost` and :class:`JobCancelled`.
+
+    Not an ``Exception``, as ``asyncio.CancelledError`` is none: a task that catches every error of a
+    row, or is retried for any error (``autoretry_for=(Exception,)``), stops all the same. Catch it by
+    name to clean up, and raise it again.
+    """
+
+
+class LeaseLost(JobInterrupt):
     """This attempt no longer owns its job: another attempt may have begun. Stop working."""
 
 
-class JobCancelled(DenyutError):
-    """The job was cancelled while it ran."""
+class JobCancelled(JobInterrupt):
+    """The job was cancelled while it ran. Clean up and stop."""
 
 
 class JobDead(DenyutError):
@@ -203,3 +215,14 @@ class StepAside(Ignore):  # type: ignore[misc]
         super().__init__(reason, keep)
         self.reason = reason
         self.keep = keep
+
+
+class Stopped(Ignore):  # type: ignore[misc]
+    """Internal: the job ended as CANCELLED, and Celery's result says so. Never reaches user code.
+
+    Told to the worker's main process so that it settles the message and announces it as revoked.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,5 +1,6 @@
 -- The dead letter: jobs whose budget is spent, each with the true reason in its record (needs time, job).
 -- It is kept until it is purged, so neither the record nor what belongs to it has an end of its own.
+-- @include stopped
 local function bury(id, now, budget, reason)
   redis.call('HSET', record, 'budget', budget, 'reason', reason)
   local what = budget .. ':' .. (redis.call('HGET', record, 'task') or '')

@@ -1,5 +1,4 @@
--- The fourteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike. A new
--- key is appended, so that the others keep their places: `dead`, the index of dead letters, came last.
+-- The fourteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike.
 -- @include story
 local record, lease, alive, telemetry, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, schedule, queued, held = KEYS[6], KEYS[7], KEYS[8], KEYS[9]

@@ -68,6 +68,7 @@ def _life(status: Status, record: JobRecord) -> list[tuple[str, Any]]:
         ("crashed", age(record.crashed_at, now)),
         ("recovered", "" if recovered is None else f"{recovered / 1e6:.2f} s after its last sign of life"),
         ("finished", age(record.finished_at, now)),
+        ("told to stop", record.cancel if not status.terminal else None),
         ("error", ": ".join(record.error) if record.error else None),
     ]
 

@@ -1,4 +1,4 @@
-"""``pulse.jobs``: reading jobs, and what an operator does with dead letters."""
+"""``pulse.jobs``: reading jobs, and acting on them by hand."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
 from denyut.states import State
 from denyut.tasks.again import retry_job
+from denyut.tasks.cancellation import Cancellation, cancel_job
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.key import check_id
 from denyut.tasks.purge import purge_some
@@ -45,7 +46,7 @@ class DeadPage:
 
 
 class Jobs:
-    """Reading the jobs of one app, and retrying those that have ended.
+    """The jobs of one app, for whoever watches over them.
 
     Args:
         pulse: the app's Denyut.
@@ -191,6 +192,27 @@ class Jobs:
         if text is None:
             raise UnknownJob(f"job {job_id!r} has no result: it is {self.get(job_id, fresh=True).verdict}")
         return decode_result(text, conf.result_accept_content or conf.accept_content)
+
+    def cancel(self, job_id: str, *, reason: str = "", by: str | None = None) -> Cancellation:
+        """Cancel a job in whatever state it is; on one that has ended it changes nothing and says so.
+
+        One that waits ends at once. One that runs is told to stop: ``JobCancelled`` is raised in its
+        body (see docs/cancel.md for each pool), and after ``denyut_interrupt_grace`` seconds its
+        process is killed. Its result becomes REVOKED, its error links are called, its chord fails.
+
+        Args:
+            job_id: the task id.
+            reason: why, for whoever waits for its result.
+            by: who; None: the pid and host of this process.
+
+        Returns:
+            ``cancelled``, ``requested`` (it runs), or ``ended`` (it had already).
+
+        Raises:
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+            UnknownJob: if there is no such job, or none any more.
+        """
+        return cancel_job(self._pulse, job_id, reason=reason, by=by)
 
 
 def _check_limit(limit: int) -> None:

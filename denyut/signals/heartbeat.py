@@ -18,7 +18,9 @@ from redis.exceptions import RedisError
 from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.signals.beat import Beat, Beater
+from denyut.signals.enforcer import Enforcer
 from denyut.signals.pidwatch import PidWatch
+from denyut.tasks.slot import STOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -87,6 +89,8 @@ class Heartbeat(Service):
         self._on_death = on_death
         self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
+        self._enforcer = Enforcer(block, STOP, settings.interrupt_grace)
+        self._hurried = Event()
         self.beats = 0  # completed ones
         self.completed = Event()  # set after each of them; tests clear it and wait
         self.lag = 0.0  # seconds that the last one was late
@@ -95,6 +99,11 @@ class Heartbeat(Service):
         self._failures = 0
         self._complained = float("-inf")
         self._told: set[str] = set()  # messages in hand that Redis knows of
+
+    def hurry(self) -> None:
+        """Beat now: a record has something to say to this worker. From any thread."""
+        self._hurried.set()
+        self._wake.set()
 
     def interrupt(self) -> None:
         """End a wait for the next beat or a death."""
@@ -118,9 +127,9 @@ class Heartbeat(Service):
             self._bury(watch.follow(self._pids()))
             while not self.stopping.is_set():
                 if self._beat(client):
-                    self._due += self._settings.beat_interval
-                    # Beats that were missed are not made up for: one renews as much as three.
-                    self._due = max(self._due, monotonic())
+                    if (now := monotonic()) >= self._due:  # else it was hurried: the next one stays due
+                        # Beats that were missed are not made up for: one renews as much as three.
+                        self._due = max(self._due + self._settings.beat_interval, now)
                     self._watch_until(self._due, watch, client)
                 else:
                     self._watch_until(monotonic() + _AGAIN, watch, client)
@@ -137,6 +146,7 @@ class Heartbeat(Service):
             self._complain("heartbeat: %s: %s; trying again until it is there", type(exc).__name__, exc)
             return False
         self._report(done)
+        self._enforcer.follow(done)
         self.beats += 1
         self.completed.set()
         return True
@@ -149,6 +159,8 @@ class Heartbeat(Service):
             self._failures, self._complained = 0, float("-inf")
         for job in done.lost:
             logger.warning("job %s: attempt %d lost its lease; it is told to stop", job.job_id, job.attempt)
+        for job in done.cancelled:
+            logger.info("job %s: attempt %d was cancelled; it is told to stop", job.job_id, job.attempt)
         for job, problem in done.errors:
             self._complain("job %s: Redis refused a part of its heartbeat: %s", job.job_id, problem)
 
@@ -160,7 +172,11 @@ class Heartbeat(Service):
     def _watch_until(self, due: float, watch: PidWatch, client: Any) -> None:
         while not self.stopping.is_set():
             self._bury(watch.follow(self._pids()))
+            self._enforcer.look(watch.send)
             if (left := due - monotonic()) <= 0:
+                return
+            if self._hurried.is_set():
+                self._hurried.clear()
                 return
             self._bury(watch.wait(min(left, _TELL_AFTER)))
             self._tell_what_arrived(client)

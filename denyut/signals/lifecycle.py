@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from celery import signals
 
 from denyut.errors import ConfigurationError
+from denyut.signals.control import install_control
 from denyut.signals.step import add_step
+from denyut.tasks.interrupt import allow
 from denyut.tasks.slots import SlotBlock, current_block, use_block
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from denyut.tasks.schedule import Schedule
 
 __all__ = ["WorkerLife", "connect_signals"]
+
+#: Pools whose bodies run in the main thread of their process, where a signal reaches them.
+_MAIN_THREAD_POOLS = {"prefork", "solo"}
 
 
 def connect_signals(pulse: Denyut) -> None:
@@ -60,6 +65,7 @@ class WorkerLife:
             self.pulse.settings  # noqa: B018 - a bad setting must stop the worker here, with its own message
             _refuse_spawn(sender)
             use_block(SlotBlock.create())
+            allow(_pool_name(sender) in _MAIN_THREAD_POOLS)
             self._wake = Wake()
         except (ConfigurationError, OSError) as exc:
             # Celery logs and forgets what a signal handler raises; without a heartbeat every long job
@@ -112,6 +118,7 @@ class WorkerLife:
             on_death=self.handover.give,
             about=self._about(),
         )
+        install_control(worker, self.heartbeat.hurry)
         for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
             part.start()
         atexit.register(self.stop)
@@ -137,10 +144,9 @@ class WorkerLife:
         return bool(getattr(getattr(consumer, "event_dispatcher", None), "enabled", False))
 
     def _about(self) -> dict[str, str]:
-        module = str(getattr(self._worker.pool_cls, "__module__", ""))
         return {
             "hostname": gethostname(),
-            "pool": module.rpartition(".")[2],
+            "pool": _pool_name(self._worker),
             "concurrency": str(self._worker.concurrency),
         }
 
@@ -154,6 +160,12 @@ class WorkerLife:
         # Calling into the hub from another thread is safe from kombu 5.7 on.
         if hub is not None and maintain is not None and tuple(VERSION[:2]) >= (5, 7):
             hub.call_soon(maintain)
+
+
+def _pool_name(worker: Any) -> str:
+    from celery.concurrency import get_implementation
+
+    return str(get_implementation(worker.pool_cls).__module__).rpartition(".")[2]
 
 
 def _refuse_spawn(worker: Any) -> None:

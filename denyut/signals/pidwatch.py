@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from selectors import EVENT_READ, PollSelector
 from time import monotonic
@@ -80,6 +81,14 @@ class PidWatch:
             if ready or gone or monotonic() >= deadline:
                 self._wake.clear()
                 return ended + gone
+
+    def send(self, pid: int, number: int) -> None:
+        """Send a signal to ``pid`` if it is watched and has not ended: to no later process of that number."""
+        with suppress(ProcessLookupError):
+            if (fd := self._fds.get(pid)) is not None:
+                signal.pidfd_send_signal(fd, number)
+            elif pid in self._looked_at and not has_ended(pid):
+                os.kill(pid, number)
 
     def close(self) -> None:
         """Watch nothing any more."""

@@ -20,13 +20,15 @@ from celery import states
 from celery.exceptions import Ignore, Reject, Retry
 from redis.exceptions import RedisError
 
-from denyut.errors import JobCancelled, LeaseLost, StepAside
+from denyut.errors import JobCancelled, LeaseLost, StepAside, Stopped
 from denyut.states import State
 from denyut.tasks.ending import TERMINATED, told_to_end, worker_ends
 from denyut.tasks.failure import as_failure, failure_of
 from denyut.tasks.finish import Outcome, finish, requeue, settle
+from denyut.tasks.interrupt import interruptibly
 from denyut.tasks.reason import not_retried
 from denyut.tasks.result import encode_result
+from denyut.tasks.tell import cancelled_why, tell_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,6 +102,7 @@ class Attempt:
 
         Raises:
             StepAside: the lease was lost; nothing was written.
+            Stopped: the job was cancelled, and Celery has been told.
             Exception: what the body raised; JobExited for what is no ``Exception``.
             BaseException: the worker ends; nothing was written, and the job runs again.
         """
@@ -108,13 +111,15 @@ class Attempt:
             return self._again(self.instead)
         before = told_to_end()
         try:
-            value = (self.instead or body)()
+            value = interruptibly(self.run, self.instead or body)
             outcome, stored = self._completed(value), self._stored(value)
         except (Retry, Ignore, Reject) as exc:
             self._gave_way(exc)
             raise
         except LeaseLost as exc:
             raise self._lost(exc) from exc
+        except JobCancelled as exc:
+            raise self._cancelled(exc) from exc
         except BaseException as exc:
             if not worker_ends(exc, before=before):
                 self.fail(failure := as_failure(exc))
@@ -132,8 +137,7 @@ class Attempt:
         Raises:
             StepAside: the lease was lost; nothing was written.
         """
-        state = State.CANCELLED if isinstance(exc, JobCancelled) else State.FAILED
-        self._write(failure_of(self.task, state, exc))
+        self._write(failure_of(self.task, State.FAILED, exc))
 
     def conclude(self, state: str, exc: BaseException | None) -> None:
         """Write how it ended where Celery never reached the body: a hook before it raised ``exc``.
@@ -189,6 +193,8 @@ class Attempt:
     def _again(self, outcome: Callable[[], Any]) -> Any:
         try:
             return outcome()
+        except JobCancelled as exc:
+            raise self._told_cancelled(exc) from exc
         except Exception:
             # A stored result that cannot be read will not be read by any other replay either.
             self.unreadable = self.ended == State.COMPLETED
@@ -228,6 +234,22 @@ class Attempt:
             return ""
         return self.spent or not_retried(outcome.error, self.task.request.retries or 0)
 
+    def _cancelled(self, exc: JobCancelled) -> Exception:
+        reason = cancelled_why(self.pulse, self.run.id) or str(exc)
+        self._write(Outcome.of_error(State.CANCELLED, JobCancelled(reason)))
+        return self._told_cancelled(exc, reason)
+
+    def _told_cancelled(self, exc: JobCancelled, reason: str | None = None) -> Exception:
+        """Tell Celery in place of its tracer, which knows no task that is revoked while it runs."""
+        text = reason or cancelled_why(self.pulse, self.run.id) or str(exc)
+        try:
+            tell_cancelled(self.pulse, self.task, self.run.id, self.task.request, text)
+        except Exception:  # whatever a backend or an error link raises: the job is cancelled all the same
+            logger.exception("job %s: it is cancelled, but Celery could not be told now", self.run.id)
+            self.ended = None  # unsettled: recovery tells when the lease is over
+            return StepAside("Celery could not be told that it was cancelled")
+        return Stopped(text)
+
     def _gave_way(self, exc: BaseException) -> None:
         if self.moved:
             return
@@ -253,6 +275,8 @@ class Attempt:
         )
         if reply[0] == b"LOST":
             raise self._lost(what)
+        if reply[0] == b"CANCELLED":
+            raise self._cancelled(JobCancelled(f"job {self.run.id} was cancelled"))
         self.moved = True
 
     def _unwritten(self, what: object, exc: Exception) -> StepAside:

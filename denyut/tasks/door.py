@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, LeaseLost
+from denyut.errors import IdempotencyConflict, JobCancelled, LeaseLost
 from denyut.scripts import Script
 from denyut.states import TERMINAL, State
 from denyut.tasks.attempt import Attempt, active_attempt
@@ -231,6 +231,8 @@ class _DoorProducer:
             raise IdempotencyConflict(intent.key or "", intent.task, reply[1].decode())
         if code == "LOST":
             raise LeaseLost(f"job {intent.id} belongs to another attempt; its {intent.what} was not sent")
+        if code == "CANCELLED":
+            raise JobCancelled(f"job {intent.id} was cancelled; its {intent.what} was not sent")
         if code == "SCHEDULED":
             return None
         return Stamp(gen=int(reply[3]), marker=reply[1].decode(), at=int(reply[2]))
@@ -289,7 +291,7 @@ class _DoorProducer:
         except RedisError as exc:
             attempt.broken = exc
             raise
-        attempt.moved = reply[0] != b"LOST"
+        attempt.moved = reply[0] not in (b"LOST", b"CANCELLED")
         return reply
 
     def _unreserve(self) -> None:

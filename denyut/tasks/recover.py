@@ -12,6 +12,7 @@ from denyut.tasks.claim import us
 from denyut.tasks.envelope import Envelope, Stamp
 from denyut.tasks.expire import tell_expired
 from denyut.tasks.node import current_node
+from denyut.tasks.tell import settle_cancelled
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 _PUBLISH_WITHIN = 10.0
 
 #: What was done: ``PUBLISH`` (its message was sent), ``DEAD`` (it was buried), ``EXPIRED`` (Celery was
-#: told so), or ``NOTHING``.
+#: told so), ``CANCELLED`` (it was told to stop, and has), or ``NOTHING``.
 Moved = str
 
 
@@ -61,6 +62,9 @@ def recover(
     elif what == "EXPIRED":
         message, fence, digest, error = reply[1:5]
         tell_expired(pulse, job_id, message, int(fence), digest.decode() or None, error)
+    elif what == "CANCELLED":
+        message, fence, digest, error = reply[1:5]
+        settle_cancelled(pulse, job_id, int(fence), message, digest.decode() or None, error)
     elif what == "PUBLISH":
         message, marker, at, number, reason = reply[1:6]
         logger.info("job %s: published again (%s)", job_id, reason.decode())

@@ -30,7 +30,7 @@ def outcome_of(task: Any, job_id: str, state: State, result: str, exception: str
         return lambda: decode_result(result, accept) if result else None
     if exception:
         return lambda: _raise(task.backend.exception_to_python(decode_result(exception)))
-    kinds: dict[State, type[DenyutError]] = {State.DEAD: JobDead, State.CANCELLED: JobCancelled}
+    kinds: dict[State, type[BaseException]] = {State.DEAD: JobDead, State.CANCELLED: JobCancelled}
     return raising(kinds.get(state, DenyutError)(f"job {job_id} ended as {state} and has no result"))
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import Terminated
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
+from celery.signals import task_revoked
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
-from denyut.errors import JobExited, StepAside
+from denyut.errors import JobExited, StepAside, Stopped
 from denyut.states import State
 from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.envelope import Stamp
@@ -53,6 +54,8 @@ class JobRequest(Request):  # type: ignore[misc]
         if isinstance(exc, StepAside):
             task_ready(self)
             return forget(self) if exc.keep else self.acknowledge()
+        if isinstance(exc, Stopped):
+            return self._on_stopped()
         if isinstance(exc, WorkerLostError | SystemExit | KeyboardInterrupt):
             return self._on_worker_lost(exc)
         if isinstance(exc, Reject) and exc.requeue and self.acknowledged:
@@ -96,6 +99,9 @@ class JobRequest(Request):  # type: ignore[misc]
         task_ready(self)
         generation = Stamp.of(self._request_dict).gen
         moved = recover_lost_child(self._pulse, self.id, self.worker_pid, generation)
+        if moved == "CANCELLED" or (moved == "NOTHING" and self._is_cancelled()):
+            self._on_stopped()  # it was killed because it did not stop
+            return
         logger.warning(
             "job %s: %s; %s", self.id, exc, "it is dead" if moved == "DEAD" else "it will run again"
         )
@@ -103,6 +109,19 @@ class JobRequest(Request):  # type: ignore[misc]
         self.acknowledge()
         event = "task-failed" if moved == "DEAD" else "task-retried"
         self.send_event(event, exception=repr(exc), traceback="")
+
+    def _is_cancelled(self) -> bool:
+        state = self._pulse.store.client.hget(self._pulse.keys.job(self.id).record, "state")
+        return bool(state == State.CANCELLED.encode())
+
+    def _on_stopped(self) -> None:
+        """Announce a job that was cancelled while it ran, as Celery announces one that was revoked."""
+        task_ready(self)
+        self.acknowledge()
+        self._already_revoked = True
+        told = {"terminated": True, "signum": None, "expired": False}
+        self.send_event("task-revoked", **told)
+        task_revoked.send(sender=self.task, request=self._context, **told)
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         state = State.EXPIRED if expired else State.CANCELLED

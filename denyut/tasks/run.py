@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from denyut.errors import JobCancelled, LeaseLost, NoCurrentJob
+from denyut.errors import JobCancelled, JobInterrupt, LeaseLost, NoCurrentJob
 from denyut.tasks.slots import CANCEL, LOST
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["JobRun", "activate", "active_run", "current_job"]
 
 T = TypeVar("T")
+
+#: How far back the causes of an error are followed.
+_DEEPEST = 20
 
 _active: ContextVar[JobRun | None] = ContextVar("denyut_job", default=None)
 
@@ -43,6 +47,8 @@ class JobRun:
     checkpoint_data: Any = None
     #: The slot that the heartbeat reads; None without a worker.
     slot: Slot | None = None
+    #: What the body was told, once it was told to stop.
+    interrupt: JobInterrupt | None = None
     #: Writes a checkpoint; returns False if the lease is lost.
     save: Callable[[str], bool] = field(default=lambda _: True, repr=False)
     #: Where the record is; None without a worker.
@@ -70,14 +76,14 @@ class JobRun:
             slot.unit(unit)
         slot.progress(done, total)
         if slot.flags:
-            self.check()
+            self.heed()
 
     def stage(self, name: str) -> None:
         """Tell what the job is doing now, such as ``COMPUTING`` (64 bytes at most). No I/O."""
         if self.slot is not None:
             self.slot.stage(name)
             if self.slot.flags:
-                self.check()
+                self.heed()
 
     def track(
         self, iterable: Iterable[T], total: float | None = None, *, start: float = 0, unit: str | None = None
@@ -192,9 +198,23 @@ class JobRun:
         """
         flags = self.slot.flags if self.slot is not None else 0
         if flags & LOST:
-            raise LeaseLost(f"job {self.id}: attempt {self.attempt} (fence {self.fence}) lost its lease")
-        if flags & CANCEL:
-            raise JobCancelled(f"job {self.id} was cancelled")
+            self.interrupt = LeaseLost(
+                f"job {self.id}: attempt {self.attempt} (fence {self.fence}) lost its lease"
+            )
+        elif flags & CANCEL:
+            self.interrupt = JobCancelled(f"job {self.id} was cancelled")
+        else:
+            return
+        raise self.interrupt
+
+    def heed(self) -> None:
+        """As :meth:`check`, but let the body clean up: not while it handles what it was told already.
+
+        Raises:
+            LeaseLost, JobCancelled: as :meth:`check`.
+        """
+        if self.interrupt is None or not _is_handled(self.interrupt):
+            self.check()
 
 
 def current_job() -> JobRun:
@@ -224,3 +244,13 @@ def activate(run: JobRun) -> Iterator[None]:
         yield
     finally:
         _active.reset(token)
+
+
+def _is_handled(interrupt: BaseException) -> bool:
+    """Return whether the calling code runs in an ``except`` or ``finally`` that ``interrupt`` has led to."""
+    exc = sys.exc_info()[1]
+    for _ in range(_DEEPEST):
+        if exc is None or exc is interrupt:
+            break
+        exc = exc.__context__
+    return exc is interrupt

@@ -7,6 +7,7 @@ the reader see :mod:`denyut.tasks.slots`.
 from __future__ import annotations
 
 import os
+from signal import SIGUSR2
 from struct import Struct
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
@@ -15,10 +16,13 @@ from zlib import crc32
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = ["CANCEL", "LOST", "Slot"]
+__all__ = ["CANCEL", "LOST", "STOP", "Slot"]
 
 LOST: Final = 1
 CANCEL: Final = 2
+
+#: The signal that lets a body look at its flags.
+STOP: Final = SIGUSR2
 
 _MOST_ID, _MOST_STAGE, _MOST_UNIT = 255, 64, 16
 _MOST_FENCE = 1 << 55
@@ -36,6 +40,7 @@ CHECK = 8
 PROGRESS_SEQ, DONE, TOTAL = 9, 10, 11
 TEXT_SEQ, STAGE_SEQ, LENGTHS = 12, 13, 14
 UNIT_AT, STAGE_AT, IDENTITY_AT = 120, 136, 200
+BODY = 159  # the last word: the fence of the job whose body runs, and may be interrupted; else 0
 IDENTITY = Struct("=5Q")  # words 3 to 7: fence, started, attempt, partition, lengths of the texts
 REST = Struct("=QQddQQQ")  # words 8 to 14
 
@@ -73,7 +78,9 @@ class Slot:
     def enter(self) -> None:
         """Take the slot over for this process, idle. Called when a pool child starts, and by begin."""
         words, pid = self._words, os.getpid()
-        words[FENCE] = self._fence = 0  # first: what a dead predecessor left is not this process's
+        words[FENCE] = words[BODY] = self._fence = (
+            0  # first: what a dead predecessor left is not this process's
+        )
         self._seq = words[SEQ] + (words[SEQ] & 1)
         words[SEQ] = self._seq
         words[LIFE] = (monotonic_ns() >> 10) << PID_BITS & (1 << 64) - 1 | pid
@@ -144,6 +151,14 @@ class Slot:
     def unit(self, name: str) -> None:
         """Tell what ``done`` and ``total`` count. Cut after 16 bytes of UTF-8."""
         self._text(_cut(name, _MOST_UNIT), UNIT_AT, 0xFF, 8)
+
+    def enter_body(self) -> None:
+        """Say that the job's own code runs from here on, and can be interrupted by a signal."""
+        self._words[BODY] = self._fence
+
+    def leave_body(self) -> None:
+        """Say that it does not, or no longer."""
+        self._words[BODY] = 0
 
     def end(self) -> None:
         """Say that this process is idle. May be called twice."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
 
 from denyut.tasks.slot import (
+    BODY,
     CANCEL,
     CHECK,
     FENCE,
@@ -78,7 +79,8 @@ class SlotState:
     """A consistent copy of a busy slot. ``started_ns`` is of this host's monotonic clock.
 
     ``done`` and ``total`` are None if the job has not told; ``progress_seq`` and ``stage_seq`` count
-    how often it told progress and stage. ``life`` stands for one process's use of the slot.
+    how often it told progress and stage. ``life`` stands for one process's use of the slot. ``in_body``:
+    the job's own code runs, and a signal interrupts it.
     """
 
     index: int
@@ -93,6 +95,7 @@ class SlotState:
     delivery_tag: str
     started_ns: int
     flags: int
+    in_body: bool
     progress_seq: int
     done: float | None
     total: float | None
@@ -223,15 +226,16 @@ class SlotBlock:
         raw = self._memory[base * 8 : base * 8 + SIZE]
         steady_progress = not progress_seq & 1 and words[base + PROGRESS_SEQ] == progress_seq
         steady_text = not text_seq & 1 and words[base + TEXT_SEQ] == text_seq
-        flags = words[base + FLAGS]
+        flags, body = words[base + FLAGS], words[base + BODY]
         if self._buried.get(index) == life or words[base + FENCE] == 0:
             return None
         if seq & 1 or words[base + SEQ] != seq or words[base + LIFE] != life:
             return UNREADABLE
-        return self._parse(index, life, raw, flags, steady_progress=steady_progress, steady_text=steady_text)
+        steady = (steady_progress, steady_text)
+        return self._parse(index, life, raw, flags=flags, body=body, steady=steady)
 
     def _parse(
-        self, index: int, life: int, raw: bytes, flags: int, *, steady_progress: bool, steady_text: bool
+        self, index: int, life: int, raw: bytes, *, flags: int, body: int, steady: tuple[bool, bool]
     ) -> SlotState | Literal[Unreadable.UNREADABLE]:
         fence, started, attempt, partition, lengths = IDENTITY.unpack_from(raw, FENCE * 8)
         check, progress_seq, done, total, _, stage_seq, text_lengths = REST.unpack_from(raw, CHECK * 8)
@@ -243,6 +247,7 @@ class SlotBlock:
         before = last if last is not None and (last.life, last.fence) == (life, fence) else None
         unit = raw[UNIT_AT : UNIT_AT + (text_lengths >> 8)].decode("utf-8", "replace")
         stage = raw[STAGE_AT : STAGE_AT + (text_lengths & 0xFF)].decode("utf-8", "replace")
+        steady_progress, steady_text = steady
         if not steady_text:
             unit, stage, stage_seq = (before.unit, before.stage, before.stage_seq) if before else ("", "", 0)
         told: tuple[float | None, float | None] = (
@@ -263,6 +268,7 @@ class SlotBlock:
             attempt=attempt,
             started_ns=started,
             flags=flags & 0xFF if flags >> 8 == fence else 0,
+            in_body=body == fence,
             progress_seq=progress_seq + 1 >> 1,
             done=told[0],
             total=told[1],

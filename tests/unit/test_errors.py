@@ -7,7 +7,15 @@ import pickle
 import pytest
 
 from denyut import errors
-from denyut.errors import DenyutError, EventError, IdempotencyConflict, InvalidEvent
+from denyut.errors import (
+    DenyutError,
+    EventError,
+    IdempotencyConflict,
+    InvalidEvent,
+    JobCancelled,
+    JobInterrupt,
+    LeaseLost,
+)
 
 KINDS = [
     kind
@@ -35,8 +43,14 @@ def test_every_error_is_public():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_one_except_catches_every_error(kind):
-    # StepAside is how a worker drops a message: Celery must see its own Ignore.
-    assert issubclass(kind, DenyutError) or kind.__name__ == "StepAside"
+    # StepAside and Stopped are how a worker drops a message: Celery must see its own Ignore.
+    assert issubclass(kind, DenyutError | JobInterrupt) or kind.__name__ in {"StepAside", "Stopped"}
+
+
+@pytest.mark.parametrize("kind", [LeaseLost, JobCancelled])
+def test_what_stops_a_running_body_is_not_caught_as_an_ordinary_error(kind):
+    assert issubclass(kind, JobInterrupt)
+    assert not issubclass(kind, Exception)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

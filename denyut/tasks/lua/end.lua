@@ -17,6 +17,7 @@ local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)
 event(string.lower(state), old[2], old[4], ARGV[3], true, {by = ARGV[8], pid = ARGV[9]})
 redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now), 'settled', '1')
+redis.call('HDEL', record, 'replaced')  -- a replacement on the way comes too late
 redis.call('HINCRBY', record, 'version', 1)
 if ARGV[3] ~= '' then redis.call('HSET', record, 'error', ARGV[3]) end
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end

@@ -5,7 +5,7 @@
 --       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us),
 --       10 owner and 11 pid of the recoverer
 -- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
---   | {'EXPIRED', message, fence, digest, error} | {'NOTHING', state}
+--   | {'EXPIRED' or 'CANCELLED', message, fence, digest, error} the caller tells Celery | {'NOTHING', state}
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
 -- @include time
 -- @include job
@@ -15,7 +15,7 @@
 local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local now = now_us()
 local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'settled', 'due',
-  'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest', 'expires')
+  'started_at', 'task', 'msg', 'replaced', 'owner', 'pid', 'digest', 'expires', 'cancel')
 local state, gen, fence = r[1], tonumber(r[2] or 0), tonumber(r[5] or 0)
 local me = {by = ARGV[10], pid = ARGV[11], gen = int(gen)}
 
@@ -41,7 +41,7 @@ local function tell_celery(crashes)
   return {'DEAD', r[10] or '', int(fence), crashes, r[14] or ''}
 end
 
-if not state then
+if not state or r[6] == '1' then  -- gone, or ended and settled
   unindex(id)
   return nothing()
 end
@@ -49,6 +49,9 @@ end
 local left = redis.call('PTTL', lease)
 local dead = why == 'child' and r[12] == ARGV[3] and r[13] == ARGV[4]
 local owned = left > 0 and not dead
+if state == 'RUNNING' and r[16] and not owned then  -- it was told to stop, and has
+  state, fence = 'CANCELLED', tonumber(cancel_now(id, now, fence, r[3], r[9], r[16], me))
+end
 
 if state == 'RUNNING' then
   if owned then
@@ -97,10 +100,6 @@ if state == 'SCHEDULED' or state == 'RETRYING' then
   return nothing()
 end
 
-if r[6] == '1' then
-  unindex(id)
-  return nothing()
-end
 if owned then
   redis.call('ZADD', leases, int(now + left * 1000), id)
   return nothing()
@@ -109,10 +108,10 @@ end
 if left <= 0 and tonumber(redis.call('ZSCORE', leases, id) or 0) > now then return nothing() end
 redis.call('DEL', lease, alive)
 unindex(id)
-if state == 'EXPIRED' then  -- no worker has run it: the caller says so to Celery
+if state == 'EXPIRED' or state == 'CANCELLED' then  -- there is no result to replay: the caller tells Celery
   fence = math.max(fence + 1, now)
   funeral(id, now, fence, tonumber(ARGV[8]))
-  return {'EXPIRED', r[10] or '', int(fence), r[14] or '', redis.call('HGET', record, 'error') or '["Expired", ""]'}
+  return {state, r[10] or '', int(fence), r[14] or '', redis.call('HGET', record, 'error') or '["", ""]'}
 end
 if state == 'DEAD' then return tell_celery(tonumber(r[4])) end
 -- Ended, but its continuation was not sent: the message goes out again and is replayed.

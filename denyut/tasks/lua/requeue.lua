@@ -4,12 +4,13 @@
 --       later), 5 delay (us; 0 = now), 6 task, 7 queue, 8 enqueue token, 9 error (JSON), 10 traceback,
 --       11 time to its expiry (us), if it waits in the schedule ('' = never)
 -- Returns: {'RESERVED', marker, now, generation} publish it | {'SCHEDULED', due} | {'LOST'}
+--   | {'CANCELLED'} it was asked to stop: nothing was written
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
 -- @include expiry
 local id, fence, what, delay = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
-local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task')
+local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task', 'cancel')
 local now = now_us()
 local gen = tonumber(old[3] or 0)
 local again = old[1] and old[2] == fence and old[1] ~= 'RUNNING' and old[4] == ARGV[8]
@@ -21,6 +22,7 @@ if not again then
     end
     return {'LOST'}
   end
+  if old[7] then return {'CANCELLED'} end
   if what == 'retry' then
     event('retrying', fence, old[5], ARGV[9], true)
     if ARGV[9] ~= '' then keep_error(old[5], ARGV[9], ARGV[10], now) end

@@ -228,3 +228,30 @@ def test_a_task_that_runs_out_of_memory_does_not_end_the_main_process(receive, b
     assert bench.record(result.id).state == State.FAILED
     with pytest.raises(MemoryError):
         result.get(timeout=5)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_job_that_was_cancelled_while_it_ran_is_announced_as_revoked(receive, bench, killed):
+    from celery import signals
+
+    from denyut.errors import Stopped
+    from denyut.tasks.cancellation import cancel_job
+
+    result, message, request = receive()
+    heard, events = [], []
+    request.send_event = lambda kind, **_: events.append(kind)
+    request.worker_pid = os.getpid()
+
+    def body(*args):
+        cancel_job(bench.pulse, result.id)
+        request.on_failure(info(WorkerLostError("signal 9") if killed else Stopped("enough")))
+
+    def hear(sender, request, terminated, **_):
+        heard.append((request.id, terminated))
+
+    signals.task_revoked.connect(hear)
+    bench.app.tasks["t.noop"].run = body
+    bench.run(message)
+    signals.task_revoked.disconnect(hear)
+    assert (heard, events) == ([(result.id, True)], ["task-revoked"])
+    assert receive.acks == ["ack"]

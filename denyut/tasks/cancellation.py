@@ -1,0 +1,111 @@
+"""Cancelling a job in whatever state it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from socket import gethostname
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from kombu.exceptions import OperationalError
+
+from denyut.errors import UnknownJob
+from denyut.scripts import Script
+from denyut.states import State
+from denyut.tasks.claim import us
+from denyut.tasks.key import check_id
+from denyut.tasks.tell import settle_cancelled
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["HURRY", "Cancellation", "Outcome", "cancel_job", "hurry", "who"]
+
+CANCEL = Script("denyut.tasks", "cancel")
+
+logger = logging.getLogger(__name__)
+
+#: The remote control command that lets a worker's heartbeat beat now.
+HURRY = "denyut_beat"
+
+
+class Outcome(StrEnum):
+    """What a cancellation did."""
+
+    CANCELLED = "cancelled"  # it waited, or its worker was gone: it has ended
+    REQUESTED = "requested"  # it runs, and is told to stop
+    ENDED = "ended"  # it had ended before; nothing was changed
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """What became of one job that was to be cancelled.
+
+    ``state`` is its state now: RUNNING if the cancellation was ``requested``, how it had ``ended``
+    before, or CANCELLED.
+    """
+
+    id: str
+    outcome: Outcome
+    state: State
+
+    def __str__(self) -> str:
+        if self.outcome == Outcome.CANCELLED:
+            return f"job {self.id} is cancelled"
+        if self.outcome == Outcome.REQUESTED:
+            return f"job {self.id} is running; it is told to stop"
+        return f"job {self.id} had already ended as {self.state}; nothing was changed"
+
+
+def cancel_job(pulse: Denyut, job_id: str, *, reason: str = "", by: str | None = None) -> Cancellation:
+    """Cancel the job ``job_id``.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job.
+        reason: why, for whoever reads its record or waits for its result.
+        by: who; None: this process.
+
+    Raises:
+        InvalidKey: if ``job_id`` cannot be the id of a job.
+        UnknownJob: if there is no such job.
+        redis.exceptions.RedisError: nothing is known; cancel it again.
+    """
+    check_id(job_id)
+    client, ttl = pulse.store.client, us(pulse.settings.lease_ttl)
+    raw = client.hget(pulse.keys.job(job_id).record, "digest")
+    digest = raw.decode() if raw else None
+    text = f"cancelled by {by or who()}" + (f": {reason}" if reason else "")
+    error = json.dumps(["JobCancelled", text])
+    args = [job_id, error, who(), uuid4().hex, ttl]
+    code, *rest = CANCEL(client, pulse.keys.script(job_id, digest), args)
+    if code == b"UNKNOWN":
+        raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over: nothing was cancelled")
+    if code == b"ENDED":
+        return Cancellation(job_id, Outcome.ENDED, State(rest[0].decode()))
+    if code == b"REQUESTED":
+        hurry(pulse, rest[0].decode())
+        return Cancellation(job_id, Outcome.REQUESTED, State.RUNNING)
+    settle_cancelled(pulse, job_id, int(rest[0]), rest[1], digest, error)
+    return Cancellation(job_id, Outcome.CANCELLED, State.CANCELLED)
+
+
+def hurry(pulse: Denyut, owner: str) -> None:
+    """Let the worker ``owner`` beat now, so that it sees at once what a record has come to say.
+
+    Without remote control, or while the broker is away, its next beat sees it: within lease_ttl / 3.
+    """
+    node = owner.rpartition("|")[0]
+    try:
+        pulse.app.control.broadcast(HURRY, destination=[node], retry=False)
+    except (OperationalError, OSError) as exc:
+        logger.info("worker %s could not be woken (%s); its next beat sees it", node, exc)
+
+
+def who() -> str:
+    """Return who does it, where nobody was named: process and host."""
+    return f"{os.getpid()}@{gethostname()}"

@@ -1,0 +1,90 @@
+"""Telling Celery that a job was cancelled: its result, chain, chord and error links hear of it.
+
+Its own result, and those of the tasks chained after it, which never run, become REVOKED with a
+``TaskRevokedError``: nobody waits for ever. A chord fails with an error that names the member.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import TaskRevokedError
+from celery.states import REVOKED
+from redis.exceptions import RedisError
+
+from denyut.tasks.context import context_of
+from denyut.tasks.envelope import Envelope
+from denyut.tasks.finish import settle
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["cancelled_why", "settle_cancelled", "tell_cancelled"]
+
+logger = logging.getLogger(__name__)
+
+
+def tell_cancelled(pulse: Denyut, task: Any, job_id: str, context: Any, reason: str) -> None:
+    """Tell Celery that job ``job_id`` was cancelled.
+
+    Args:
+        pulse: the app's Denyut.
+        task: its task; None if it is not known here.
+        job_id: the job, whose record says CANCELLED already.
+        context: its request.
+        reason: who cancelled it, and why: the text of the ``TaskRevokedError``.
+    """
+    backend = task.backend if task is not None else pulse.app.backend
+    ignored = context.ignore_result
+    if ignored is None:
+        ignored = getattr(task, "ignore_result", False)
+    stored = not ignored or bool(getattr(task, "store_errors_even_if_ignored", False))
+    backend.mark_as_failure(
+        job_id, TaskRevokedError(reason), request=context, store_result=stored, state=REVOKED
+    )
+
+
+def cancelled_why(pulse: Denyut, job_id: str) -> str:
+    """Return who cancelled a job and why; empty if nobody did, or Redis cannot say now."""
+    try:
+        raw = pulse.store.client.hget(pulse.keys.job(job_id).record, "cancel")
+    except RedisError:
+        return ""  # what depends on it is only a text
+    return str(json.loads(raw)[1]) if raw else ""
+
+
+def settle_cancelled(
+    pulse: Denyut,
+    job_id: str,
+    fence: int,
+    message: str | bytes,
+    digest: str | None,
+    error: str | bytes,
+) -> bool:
+    """Tell Celery of a job that was ended by another hand than its attempt's, and settle it.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job, in state CANCELLED under ``fence``.
+        fence: of the step that ended it.
+        message: its envelope; without one there is nobody to tell.
+        digest: of its idempotency key.
+        error: who and why, as in the record.
+
+    Returns:
+        False if Celery could not be told. Then the job stays unsettled, and recovery tells when the
+        lease of ``fence`` is over.
+    """
+    app, retention = pulse.app, pulse.settings.retention
+    try:
+        if message:
+            context = context_of(app, Envelope.load(message))
+            task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
+            tell_cancelled(pulse, task, job_id, context, json.loads(error)[1])
+            retention = getattr(task, "retention", None) or retention
+    except Exception:  # whatever a backend or an error link raises: the job is cancelled all the same
+        logger.exception("job %s: it is cancelled, but Celery could not be told; recovery will", job_id)
+        return False
+    return settle(pulse, job_id, fence, digest=digest, retention=retention, completed=False)
