@@ -14,7 +14,11 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Any
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from denyut.quick import QuickRedis, packed
 
 __all__ = ["Call", "Script", "run_all", "slot_tag"]
 
@@ -41,6 +45,10 @@ class Script:
 
     def __call__(self, client: Any, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
         """Run the script and return its reply: one round trip (two when the cache was lost)."""
+        if isinstance(client, QuickRedis):
+            reply = _quick(client, [(self, keys, args)])
+            if reply is not None and not isinstance(reply[0], NoScriptError):
+                return _checked(reply[0])
         try:
             return client.evalsha(self.sha, len(keys), *keys, *args)
         except NoScriptError:
@@ -66,10 +74,12 @@ def run_all(client: Any, calls: Sequence[Call], *, raising: bool = True) -> list
     """
     if not calls:
         return []
-    pipe = client.pipeline(transaction=False)
-    for script, keys, args in calls:
-        pipe.evalsha(script.sha, len(keys), *keys, *args)
-    replies = pipe.execute(raise_on_error=False)
+    replies = _quick(client, calls) if isinstance(client, QuickRedis) else None
+    if replies is None:
+        pipe = client.pipeline(transaction=False)
+        for script, keys, args in calls:
+            pipe.evalsha(script.sha, len(keys), *keys, *args)
+        replies = pipe.execute(raise_on_error=False)
     for i, reply in enumerate(replies):
         if isinstance(reply, NoScriptError):
             script, keys, args = calls[i]
@@ -89,6 +99,21 @@ def slot_tag(keys: Sequence[str]) -> str:
     if len(tags) != 1:
         raise ValueError(f"keys of one script must share one hash tag, got {sorted(tags)}")
     return tags.pop()
+
+
+def _quick(client: QuickRedis, calls: Sequence[Call]) -> list[Any] | None:
+    """Return the replies; None if the connection failed, so that all is to be sent again with patience."""
+    commands = [packed(("EVALSHA", script.sha, len(keys), *keys, *args)) for script, keys, args in calls]
+    try:
+        return client.quick(commands)
+    except (RedisConnectionError, RedisTimeoutError, OSError):
+        return None
+
+
+def _checked(reply: Any) -> Any:
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
 @cache

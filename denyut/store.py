@@ -6,16 +6,18 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from redis import Redis
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
+from denyut.quick import QuickRedis
 from denyut.urls import for_redis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from redis import Redis
 
 __all__ = ["Store", "connect"]
 
@@ -33,7 +35,7 @@ def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
     url = for_redis(url)
     # A unix socket knows no keepalive, and redis-py refuses the word there.
     keepalive = {} if url.startswith("unix://") else {"socket_keepalive": True}
-    return Redis.from_url(
+    client: Redis = QuickRedis.from_url(
         url,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
@@ -41,6 +43,7 @@ def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), retries),
         retry_on_error=[RedisConnectionError, RedisTimeoutError],
     )
+    return client
 
 
 class Store:

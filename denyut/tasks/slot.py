@@ -165,6 +165,11 @@ class Slot:
         self._words[FENCE] = self._fence = 0
 
     @property
+    def told(self) -> bool:
+        """Whether the job that began here has told any progress, unit or stage."""
+        return bool(self._progress_seq or self._text_seq)
+
+    @property
     def flags(self) -> int:
         """``LOST`` and ``CANCEL``, as the heartbeat has set them for the job that began here."""
         value = self._words[FLAGS]

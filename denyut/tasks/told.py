@@ -28,9 +28,11 @@ def last_told(slot: Slot | None) -> list[Any]:
 
     Empty where there is no slot, or it told nothing.
     """
+    if slot is None or not slot.told:
+        return []
     block = current_block()
-    state = block.read(slot.index) if block is not None and slot is not None else None
-    if not isinstance(state, SlotState) or not (state.progress_seq or state.stage_seq):
+    state = block.read(slot.index) if block is not None else None
+    if not isinstance(state, SlotState):
         return []
     return [item for pair in zip(FIELDS, told(state), strict=True) for item in pair]
 
