@@ -15,6 +15,8 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice with one token, it answers the same.
 -- @include time
 -- @include job
+-- @include passed
+-- @include adopt
 -- @include recovered
 -- @include dead
 local id, owner, token, task = ARGV[1], ARGV[2], ARGV[4], ARGV[12]
@@ -34,25 +36,8 @@ end
 
 local job = read()
 if not job.state then
-  -- A record lives at least as long as retention after its message was sent. Missing earlier than
-  -- that, Redis lost it; missing later, with Redis' memory intact, its retention is over.
-  local intact = ARGV[6] ~= '' and redis.call('GET', marker) == ARGV[6]
-  if intact and now - tonumber(ARGV[7]) >= retention then return {'DONE', 'GONE'} end
-  if ARGV[14] == '' then return {'UNRECORDED'} end
-  redis.call('HSET', record, 'task', task, 'queue', ARGV[13], 'state', 'QUEUED',
-    'gen', math.max(1, tonumber(ARGV[5])), 'attempt', 0, 'failures', 0, 'crashes', 0, 'fence', 0,
-    'version', 1, 'msg', ARGV[14], 'retention', int(retention / 1000000), 'queued_at', int(now))
-  if ARGV[16] ~= '' then  -- watched until it is parked: the worker may die before that
-    redis.call('HSET', record, 'follows', ARGV[16])
-    redis.call('ZADD', queued, int(now), id)
-  end
-  if ARGV[17] ~= '' then redis.call('HSET', record, 'conflict', ARGV[17]) end
-  if ARGV[19] ~= '' then
-    redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20])
-    confirm_key(id)
-  end
-  epoch(now)
-  count('adopted', task)
+  local refusal = adopt(id, task, now, retention)
+  if refusal then return refusal end
   job = read()
 end
 

@@ -7,6 +7,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include job
+-- @include close
 -- @include dead
 local id, state = ARGV[1], ARGV[2]
 local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'owner', 'pid')

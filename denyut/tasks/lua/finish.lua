@@ -8,6 +8,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include close
 -- @include dead
 local id, fence, state = ARGV[1], ARGV[2], ARGV[3]
 local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'version')

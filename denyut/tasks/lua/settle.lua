@@ -5,6 +5,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it answers the same.
 -- @include time
 -- @include job
+-- @include close
 local old = redis.call('HMGET', record, 'state', 'fence', 'settled', 'attempt')
 if not old[1] or old[2] ~= ARGV[2] then return 'LOST' end
 if old[3] == '1' then return 'OK' end

@@ -7,6 +7,7 @@
 -- Complexity: O(log n) in the jobs of the partition.
 -- @include time
 -- @include job
+-- @include close
 local old = redis.call('HMGET', record, 'state', 'enq', 'attempt', 'task')
 if old[2] ~= ARGV[2] or old[3] ~= '0' or (old[1] ~= 'QUEUED' and old[1] ~= 'SCHEDULED') then return 0 end
 local now = now_us()

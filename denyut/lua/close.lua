@@ -1,0 +1,34 @@
+-- The end of a job, and of its key (needs time, job).
+
+-- The key answers for a completed job until its retention is over; after any other end it is free.
+local function close_key(id, keep, retention_ms)
+  if string.sub(key_entry, -2) == ':-' then return end  -- it has none, or not here
+  if redis.call('HGET', key_entry, 'job') ~= id then return end
+  if keep then
+    redis.call('PEXPIRE', key_entry, retention_ms)
+  else
+    redis.call('DEL', key_entry)
+  end
+end
+
+-- The end of a job's life: no lease, no index (`only` is the one that it can be in; nil: any), a time
+-- to be forgotten. Its record says already that it is settled.
+local function close(id, state, now, retention_us, only)
+  local ms = int(math.ceil(retention_us / 1000))
+  redis.call('DEL', lease, alive)
+  if only then redis.call('ZREM', only, id) else unindex(id) end
+  redis.call('ZADD', done, int(now), id)
+  if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
+  if (state == 'FAILED' or state == 'DEAD') and redis.call('HEXISTS', record, 'budget') == 1 then
+    for _, key in ipairs({record, telemetry, events}) do redis.call('PERSIST', key) end  -- a dead letter
+  else
+    redis.call('PEXPIRE', record, ms)
+    if redis.call('EXISTS', telemetry, events) > 0 then
+      redis.call('PEXPIRE', telemetry, ms)
+      story = redis.call('PEXPIRE', events, ms) == 1
+    else
+      story = false
+    end
+  end
+  close_key(id, state == 'COMPLETED', ms)
+end
