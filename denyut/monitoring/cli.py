@@ -13,6 +13,7 @@ from denyut.monitoring.cli_doctor import doctor
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
 from denyut.monitoring.cli_median import median
+from denyut.monitoring.cli_schedule import reschedule
 from denyut.monitoring.cli_worker_median import worker_median
 
 __all__ = ["denyut"]
@@ -23,7 +24,7 @@ def denyut() -> None:
     """See the jobs and medians of this app, and check that all is well."""
 
 
-for _command in (dead, retry):
+for _command in (dead, retry, reschedule):
     jobs.add_command(_command)
 for _command in (jobs, median, doctor, exporter, worker_median):
     denyut.add_command(_command)

@@ -17,7 +17,7 @@ __all__ = ["jobs"]
 
 #: A person who watches a job sees what happens half a second later at most.
 _LOOK_EVERY = 0.5
-_HEAD = ("ID", "TASK", "VERDICT", "ATTEMPT", "PROGRESS", "STAGE", "ENQUEUED")
+_HEAD = ("ID", "TASK", "VERDICT", "ATTEMPT", "PROGRESS", "STAGE", "ENQUEUED", "DUE")
 _STATES = click.Choice([str(state) for state in State], case_sensitive=False)
 
 

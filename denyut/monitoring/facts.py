@@ -18,11 +18,21 @@ _WORTH_TELLING_MS = 100
 
 
 def summary(status: Status) -> tuple[Any, ...]:
-    """Return the row of a list: id, task, verdict, attempt, progress, stage, age."""
+    """Return the row of a list: id, task, verdict, attempt, progress, stage, age, due."""
     record = status.record
     assert record is not None
     when = age(record.queued_at, status.now_us)
-    return (status.id, record.task, status.verdict, record.attempt, _progress(status), status.stage, when)
+    due = age(record.due, status.now_us) if record.state in (State.SCHEDULED, State.RETRYING) else ""
+    return (
+        status.id,
+        record.task,
+        status.verdict,
+        record.attempt,
+        _progress(status),
+        status.stage,
+        when,
+        due,
+    )
 
 
 def news(status: Status) -> str:

@@ -17,6 +17,7 @@ from denyut.tasks.cancellation import Cancellation, cancel_job
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.key import check_id
 from denyut.tasks.purge import purge_some
+from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
 
 if TYPE_CHECKING:
@@ -180,6 +181,20 @@ class Jobs:
         if not job_ids and task is None and older_than is None and not every:
             raise ValueError("say which: job ids, task=, older_than=, or every=True for all dead letters")
         return purge_some(self._pulse, [check_id(i) for i in job_ids], task=task, older_than=older_than)
+
+    def reschedule(self, job_id: str, *, eta: Any = None, countdown: float | None = None) -> Rescheduled:
+        """Give a job that is SCHEDULED or RETRYING another time; any other is left as it is.
+
+        Args:
+            job_id: the task id.
+            eta: when it shall be due (datetime, or ISO 8601 text); a time that has passed is now.
+            countdown: or in how many seconds; 0 is now.
+
+        Raises:
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+            ValueError: if not exactly one of both is given, or it cannot be meant.
+        """
+        return reschedule(self._pulse, job_id, eta=eta, countdown=countdown)
 
     def result(self, job_id: str) -> Any:
         """Return the result of a completed job from its record.
