@@ -38,6 +38,7 @@ class Denyut:
         from denyut.default_broker import default_broker
         from denyut.median.tasks import register
         from denyut.signals.lifecycle import connect_signals
+        from denyut.tasks.accumulate import register as register_accumulate
         from denyut.tasks.backend import mix_into_backend
         from denyut.tasks.door import install_door
         from denyut.tasks.mixing import mix_into_tasks
@@ -54,6 +55,7 @@ class Denyut:
         mix_into_backend(self)
         install_door(self)
         register(self)
+        register_accumulate(self)
         connect_signals(self)
 
     @cached_property

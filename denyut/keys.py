@@ -141,6 +141,13 @@ class Keys:
         """Return the key of the Hash of event counters of ``shard``."""
         return f"{self.prefix}:{{m{shard}}}:counters"
 
+    def added_parts(self, count: str) -> str:
+        """Return the key, beside Celery's ``count`` of parts added to a chord, of the Set of their ids.
+
+        It lives in the result backend, which may be another Redis than that of the jobs.
+        """
+        return f"{count}:{self.prefix}"
+
     def worker(self, node: str) -> str:
         """Return the key of the Hash that describes one live worker (``Node.owner``)."""
         return f"{self.prefix}:{{w}}:worker:{node}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -86,7 +87,8 @@ class Attempt:
     chord: str | None = None
     #: It had completed, but what the record has of its result cannot be decoded.
     unreadable: bool = False
-    _children: Iterator[int] = field(default_factory=count)
+    _scopes: list[str] = field(default_factory=list)
+    _children: dict[str, Iterator[int]] = field(default_factory=lambda: defaultdict(count))
 
     @property
     def continuing(self) -> bool:
@@ -94,8 +96,26 @@ class Attempt:
         return self.ended is not None
 
     def child_id(self) -> str:
-        """Return the id of the next continuation: the same at every replay (RFC 4122 UUID 5)."""
-        return str(uuid5(NAMESPACE_OID, f"{self.run.id}/{next(self._children)}"))
+        """Return the id of the next continuation: the same at every replay (RFC 4122 UUID 5).
+
+        It is drawn from the scope and the position in it; the outermost scope is the job.
+        """
+        scope = self._scopes[-1] if self._scopes else self.run.id
+        return str(uuid5(NAMESPACE_OID, f"{scope}/{next(self._children[scope])}"))
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Draw ids from the scope ``name`` inside the ``with`` block; scopes may be nested."""
+        self._scopes.append(f"{self._scopes[-1]}/{name}" if self._scopes else name)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that this code runs in, the outermost first."""
+        return tuple(self._scopes)
 
     def execute(self, body: Callable[[], Any]) -> Any:
         """Run ``body`` (or give the replayed outcome) and write how it ended.

@@ -16,6 +16,7 @@ from celery.states import SUCCESS
 
 from denyut.tasks.attempt import active_attempt
 from denyut.tasks.claim import Code
+from denyut.tasks.continuation import JobContinuation
 from denyut.tasks.mixing import is_job
 from denyut.tasks.wire import address
 
@@ -40,7 +41,7 @@ class StoredResult:
     expires: int
 
 
-class JobResults:
+class JobResults(JobContinuation):
     """Mixed into the class of the app's result backend."""
 
     def store_result(self, task_id: str, result: Any, state: str, *args: Any, **kwargs: Any) -> Any:
@@ -48,18 +49,18 @@ class JobResults:
         attempt = active_attempt()
         if attempt is not None and attempt.stored and state == SUCCESS and task_id == attempt.run.id:
             return result
-        return super().store_result(task_id, result, state, *args, **kwargs)  # type: ignore[misc]
+        return super().store_result(task_id, result, state, *args, **kwargs)
 
     def on_chord_part_return(self, request: Any, state: str, result: Any, **kwargs: Any) -> Any:
         """Take part in a chord. Its body is sent by the chord, whichever member comes last."""
         attempt = active_attempt()
         if attempt is None:
-            return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+            return super().on_chord_part_return(request, state, result, **kwargs)
         if attempt.claim.code == Code.REPLAY:
             _take_chord_over(attempt.pulse, self, request)
         attempt.chord = request.group
         try:
-            return super().on_chord_part_return(request, state, result, **kwargs)  # type: ignore[misc]
+            return super().on_chord_part_return(request, state, result, **kwargs)
         finally:
             attempt.chord = None
 

@@ -8,8 +8,12 @@ from celery import signals
 from celery.app.task import Context
 
 from denyut.errors import JobDead
+from denyut.states import State
+from denyut.tasks.attempt import Attempt, activate_attempt
+from denyut.tasks.claim import Claim, Code
 from denyut.tasks.envelope import Envelope
 from denyut.tasks.finish import settle
+from denyut.tasks.run import JobRun
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -38,7 +42,9 @@ def bury(
         task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
         backend = task.backend if task is not None else app.backend
         retention = getattr(task, "retention", None) or retention
-        backend.mark_as_failure(job_id, exc, request=context, store_result=not context.ignore_result)
+        attempt = _attempt(pulse, task, job_id, fence, retention)
+        with activate_attempt(attempt):  # so that what is sent has the ids that a replay would give it
+            backend.mark_as_failure(job_id, exc, request=context, store_result=not context.ignore_result)
         signals.task_failure.send(
             sender=task,
             task_id=job_id,
@@ -49,6 +55,18 @@ def bury(
             einfo=None,
         )
     settle(pulse, job_id, fence, digest=digest, retention=retention, completed=False)
+
+
+def _attempt(pulse: Denyut, task: Any, job_id: str, fence: int, retention: float) -> Attempt:
+    return Attempt(
+        pulse=pulse,
+        task=task,
+        queue="",
+        claim=Claim(code=Code.DEAD, owner="recovery", fence=fence),
+        run=JobRun(id=job_id, task=getattr(task, "name", ""), fence=fence),
+        retention=retention,
+        ended=State.DEAD,
+    )
 
 
 def _context(app: Any, envelope: Envelope) -> Context:

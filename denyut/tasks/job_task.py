@@ -7,15 +7,21 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from celery import Task
+from celery.canvas import _chain, group
 from celery.exceptions import Ignore, Reject, Retry
 
 from denyut.tasks.attempt import active_attempt
+from denyut.tasks.error_link import call_once
 from denyut.tasks.misfire import check_misfire
 from denyut.tasks.reason import retries_spent
+from denyut.tasks.replace import announce_replacement
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.tracer import Tracer
 
-__all__ = ["JobTask"]
+__all__ = ["ACCUMULATE", "JobTask"]
+
+#: The name of the task that ends a group which replaces another task.
+ACCUMULATE = "denyut.accumulate"
 
 
 class JobTask(Task):  # type: ignore[misc]
@@ -62,16 +68,20 @@ class JobTask(Task):  # type: ignore[misc]
         if attempt is not None and not attempt.entered and attempt.run.id == self.request.id:
             return attempt.execute(lambda: self._body(args, kwargs))
         if attempt is not None:
-            return self._body(args, kwargs)
+            return call_once(attempt, self.name, lambda: self._body(args, kwargs))
         with activate(JobRun(id=self.request.id or str(uuid4()), task=self.name)):
             return self._body(args, kwargs)
 
     def replace(self, sig: Any) -> Any:
         """Put ``sig`` in this task's place: the same job, its next generation (see Celery)."""
+        attempt = active_attempt()
+        sig = self._gathered(sig)
+        if attempt is not None and sig.subtask_type and attempt.run.id == self.request.id:
+            announce_replacement(attempt.pulse, attempt.run.id, attempt.claim.fence)
         try:
             return super().replace(sig)
         except Ignore:
-            if (attempt := active_attempt()) is not None and not attempt.moved:
+            if attempt is not None and not attempt.moved:
                 attempt.replaced = True
             raise
 
@@ -99,6 +109,23 @@ class JobTask(Task):  # type: ignore[misc]
             if attempt is not None and most is not None and self.request.retries >= most:
                 attempt.spent = retries_spent(self.request.retries, most)
             raise
+
+    def _gathered(self, sig: Any) -> Any:
+        """Give a group, or a chain that ends with one, a last step, which takes this task's id."""
+        if isinstance(sig, group):
+            return sig | self.app.tasks[ACCUMULATE].s(index=0)
+        if isinstance(sig, _chain) and sig.tasks and isinstance(sig.tasks[-1], group):
+            sig.tasks = [*sig.tasks[:-1], sig.tasks[-1] | self.app.tasks[ACCUMULATE].s(index=0)]
+        return sig
+
+    def add_to_chord(self, sig: Any, lazy: bool = False) -> Any:
+        """Add ``sig`` to this task's chord (see Celery); the same part again if this job runs again."""
+        attempt = active_attempt()
+        if attempt is not None and not sig.subtask_type and attempt.run.id == self.request.id:
+            # A retry adds another part; an attempt that follows a crash adds the same.
+            with attempt.scope(f"added by {attempt.run.id} in retry {self.request.retries}"):
+                sig.set(task_id=attempt.child_id())
+        return super().add_to_chord(sig, lazy)
 
     def _body(self, args: Any, kwargs: Any) -> Any:
         following = super().__call__

@@ -13,12 +13,14 @@ from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery import Task
 from celery.app.trace import TraceInfo, trace_ok_t
 from celery.states import FAILURE, IGNORED, SUCCESS
+from kombu.exceptions import EncodeError
 from redis.exceptions import RedisError
 
 from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, StepAside
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.cancel import end_from_outside
+from denyut.tasks.chord_part import is_chord_waiting
 from denyut.tasks.claim import Claim, Code, Key, claim
 from denyut.tasks.ending import told_to_end, worker_ends
 from denyut.tasks.envelope import ETA_HEADER, Stamp, rebuild
@@ -41,6 +43,11 @@ if TYPE_CHECKING:
 __all__ = ["Tracer"]
 
 logger = logging.getLogger(__name__)
+
+
+#: Errors of a continuation (a callback that cannot be encoded, say) that every replay would meet again:
+#: Celery has told them as the job's failure.
+_NEVER = (EncodeError, TypeError, ValueError, LookupError, AttributeError)
 
 
 class Tracer:
@@ -99,11 +106,7 @@ class Tracer:
             exc = exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
             info, traced = TraceInfo(FAILURE, exc), tell_failure(self.task, request, exc)
         attempt.conclude(info.state if info else SUCCESS, info.retval if info else None)
-        # A failure that Celery saw after the body had completed is one of the continuation: it stays
-        # unsettled, so that recovery sends it again.
-        attempt.close(
-            delivered=info is None or attempt.ended != State.COMPLETED or attempt.unreadable,
-        )
+        attempt.close(delivered=self._delivered(attempt, info, request))
         return traced
 
     def _left(self, attempt: Attempt, exc: BaseException, request: dict[str, Any]) -> Any:
@@ -134,6 +137,20 @@ class Tracer:
             if found is not None and not ended:
                 return _aside(StepAside(f"cannot be run here: {exc}", keep=True))
         return tell_failure(self.task, delivery.request, exc)
+
+    def _delivered(self, attempt: Attempt, info: Any, request: dict[str, Any]) -> bool:
+        """Whether Celery has sent the continuation, or never can. If not, recovery has it replayed."""
+        failed = info is not None and attempt.ended == State.COMPLETED and not attempt.unreadable
+        if failed and not isinstance(info.retval, _NEVER):
+            logger.error("job %s: its continuation was not sent: %r", attempt.run.id, info.retval)
+            return False
+        if attempt.claim.code not in (Code.REPLAY, Code.DEAD):
+            return True
+        try:
+            return not is_chord_waiting(self.task.backend, request)
+        except RedisError as exc:
+            logger.warning("job %s: its chord cannot be asked: %r; trying again", attempt.run.id, exc)
+            return False
 
 
 class _Delivery:

@@ -10,7 +10,7 @@
 -- @include job
 -- @include expiry
 local id, fence, what, delay = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[5])
-local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task', 'cancel')
+local old = redis.call('HMGET', record, 'state', 'fence', 'gen', 'enq', 'attempt', 'task', 'cancel', 'next')
 local now = now_us()
 local gen = tonumber(old[3] or 0)
 local again = old[1] and old[2] == fence and old[1] ~= 'RUNNING' and old[4] == ARGV[8]
@@ -45,7 +45,15 @@ if not again then
   end
   redis.call('DEL', lease, alive)
   unindex(id)
-  if what == 'replace' and ARGV[4] == '' then
+  redis.call('HDEL', record, 'replacing', 'next')
+  if what == 'replace' and old[8] then  -- the replacement has come already: recovery publishes it
+    local coming = cjson.decode(old[8])
+    local wait = tonumber(coming[4])
+    redis.call('HSET', record, 'task', coming[1], 'queue', coming[2], 'msg', coming[3], 'by', coming[5],
+      'state', wait > 0 and 'SCHEDULED' or 'QUEUED', 'due', int(now + wait))
+    put_message(id, now, wait)
+    if wait == 0 then redis.call('ZADD', held, int(now), id) end
+  elseif what == 'replace' and ARGV[4] == '' then
     redis.call('HSET', record, 'replaced', '1')
   else
     put_message(id, now, delay)

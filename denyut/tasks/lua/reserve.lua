@@ -19,7 +19,7 @@
 local id, task, delay, lists = ARGV[1], ARGV[2], tonumber(ARGV[9]), tonumber(ARGV[14])
 local now = now_us()
 local old = redis.call('HMGET', record, 'state', 'enq', 'gen', 'replaced', 'settled', 'by', 'run', 'fence',
-  'version', 'digest')
+  'version', 'digest', 'replacing')
 local gen, run, by = 1, 0, ARGV[15]
 
 for i = #KEYS - lists + 1, #KEYS do  -- before anything is written
@@ -43,7 +43,7 @@ end
 
 if old[1] and old[4] then  -- replace() gave this id to another task, whose message comes now
   redis.call('HSET', record, 'task', task, 'queue', ARGV[3], 'msg', ARGV[8], 'enq', ARGV[7],
-    'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'due', int(now + delay))
+    'by', by, 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'due', int(now + delay))
   redis.call('HDEL', record, 'replaced')
   redis.call('HINCRBY', record, 'version', 1)
   put_message(id, now, delay)
@@ -51,6 +51,10 @@ if old[1] and old[4] then  -- replace() gave this id to another task, whose mess
   gen = tonumber(old[3])
   if delay == 0 and lists > 0 then push() end
   return answer()
+end
+if old[1] == 'RUNNING' and old[11] and old[11] == old[8] then  -- it comes before the attempt gives way
+  redis.call('HSET', record, 'next', cjson.encode({task, ARGV[3], ARGV[8], int(delay), by}))
+  return {'SCHEDULED', int(now + delay)}
 end
 if old[1] then
   gen = tonumber(old[3])
