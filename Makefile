@@ -4,6 +4,7 @@
 #   make lint     ruff: rules and format
 #   make types    mypy, strict: the package, and user code against it
 #   make demo     the flights demonstration (KEEP=1 leaves it running)
+#   make conformance   Celery's own integration suite, with stock tasks and with jobs (over an hour)
 #   make bench    throughput and latency, measured here
 #   make campaign 10,000 jobs whose processes are killed, counted in PostgreSQL (ARGS="--jobs 1000 --seed 2")
 #   make clean    remove what these made
@@ -15,11 +16,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TESTS  ?=
+SUITE  := .conformance
 ARGS   ?=
 
-.PHONY: test lint types demo bench campaign clean
+.PHONY: test lint types demo bench conformance campaign clean
 
-test: lint types
+test: lint types $(SUITE)/newest/prepared
 	$(BIN)/python -m pytest $(TESTS)
 
 lint: $(VENV)/test.stamp
@@ -32,6 +34,14 @@ types: $(VENV)/test.stamp
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/flights/demo.py $(if $(filter 1,$(KEEP)),--keep)
+
+conformance: $(VENV)/test.stamp
+	$(BIN)/python tests/conformance/run.py
+
+# A selection of Celery's suite is part of the tests; it runs in an environment of its own.
+$(SUITE)/newest/prepared: pyproject.toml | $(VENV)/test.stamp
+	$(BIN)/python tests/conformance/run.py --prepare --celery newest
+	@touch $@
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python tests/bench/run.py
@@ -48,5 +58,5 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) $(SUITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

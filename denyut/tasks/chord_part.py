@@ -2,8 +2,9 @@
 
 Celery 5.7 lets one process dispatch the body of a chord: the one that takes the claim ``<group>.c``, for a
 few seconds, when the last member returns. If it dies between, the chord's data stays, and a replay of that
-member takes the claim over (see ``backend.py``) if the body is a job, which is recognised by its id. Where it
-is not, or Redis fails in between, the member stays unsettled, and recovery replays it until the body was sent.
+member takes the claim over (see ``backend.py``) if the body is a job, which is recognised by its id. Where
+it is not, or Redis fails in between, the member stays unsettled, and recovery replays it until the body was
+sent.
 """
 
 from __future__ import annotations

@@ -1,0 +1,8 @@
+"""The modules of tests/conformance, importable by the names that they have for each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "conformance"))
