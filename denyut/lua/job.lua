@@ -4,9 +4,7 @@ local record, lease, alive, telemetry, events = KEYS[1], KEYS[2], KEYS[3], KEYS[
 local leases, schedule, queued, held = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local done, counters, marker, key_entry, dead = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 
-local function count(what, task)
-  redis.call('HINCRBY', counters, what .. ':' .. task, 1)
-end
+local function count(what, task) redis.call('HINCRBY', counters, what .. ':' .. task, 1) end
 
 -- An entry of the job's Stream (see story.lua). With first = true it begins the Stream, else it is written
 -- only if there is one. who: {by =, pid =, gen =, more fields and values}; nil: the owner of the attempt.
