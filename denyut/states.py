@@ -88,6 +88,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     **{(state, Event.CLAIM): State.RUNNING for state in LIVE},
     (State.RUNNING, Event.COMPLETE): State.COMPLETED,
     (State.RUNNING, Event.FAIL): State.FAILED,
+    (State.QUEUED, Event.FAIL): State.FAILED,  # a worker has its message, and cannot even begin
     (State.RUNNING, Event.RETRY): State.RETRYING,
     (State.RUNNING, Event.REPLACE): State.QUEUED,
     (State.QUEUED, Event.PARK): State.SCHEDULED,

@@ -31,6 +31,7 @@ def end_from_outside(
     running: bool,
     owner: str = "",
     pid: int | None = None,
+    generation: int = 0,
 ) -> tuple[bool, State | None]:
     """End a live job as ``state`` and close it.
 
@@ -42,7 +43,8 @@ def end_from_outside(
         retention: seconds to remember it; None: the setting.
         running: end it also if an attempt is running, which is fenced off.
         owner: with ``running``: only the attempt of this worker node,
-        pid: in this process of it.
+        pid: in this process of it, which may have got no further than to receive the message of
+        generation: that number; an attempt whose job is queued again by now ends nothing.
 
     Returns:
         Whether it was ended, and the state in which it was found (None: there is no record).
@@ -52,7 +54,7 @@ def end_from_outside(
     keys = pulse.keys.script(job_id, digest.decode() if digest else None)
     args = [job_id, state, outcome.error, us(retention or pulse.settings.retention), "1" if running else "0"]
     args += [owner, pid or "", current_node().owner, os.getpid()]
-    args += [why_ended(exc, outcome.error) if state == State.FAILED else ""]
+    args += [why_ended(exc, outcome.error) if state == State.FAILED else "", generation]
     ended, found = END(pulse.store.client, keys, args)
     if ended:
         close_foreign_key(pulse, job_id, digest.decode() if digest else None)

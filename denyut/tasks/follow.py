@@ -56,7 +56,7 @@ def _take_over(pulse: Denyut, job_id: str, other: str) -> bool:
     if not digest:
         return True
     CLOSE_KEY(client, [pulse.keys.idempotency(digest)], [other, 0])
-    answer, holder = hold_key(pulse, job_id, digest, fp)
+    answer, holder = hold_key(pulse, job_id, digest, fp, recorded=True)
     if answer == "HELD":
         return True
     client.hset(record, "follows", holder)

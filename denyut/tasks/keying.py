@@ -72,9 +72,12 @@ def key_of_message(pulse: Denyut, task: Any, job_id: str, request: Mapping[str, 
     )
 
 
-def hold_key(pulse: Denyut, job_id: str, digest: str, fp: str) -> tuple[str, str]:
-    """Take a key for a job whose id was given. Returns HELD, DUPLICATE or CONFLICT, and the holder."""
-    here = pulse.keys.partition_of(digest) == pulse.keys.partition_of(job_id)
+def hold_key(pulse: Denyut, job_id: str, digest: str, fp: str, *, recorded: bool = False) -> tuple[str, str]:
+    """Take a key for a job whose id was given. Returns HELD, DUPLICATE or CONFLICT, and the holder.
+
+    Until the job has a record (``recorded``), the key is held for a short time.
+    """
+    here = not recorded and pulse.keys.partition_of(digest) == pulse.keys.partition_of(job_id)
     ttl = _UNCONFIRMED_HOLD if here else _LONGEST_HOLD
     reply = HOLD_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, fp, ttl])
     return reply[0].decode(), reply[1].decode() if len(reply) > 1 else job_id

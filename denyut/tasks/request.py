@@ -87,6 +87,7 @@ class JobRequest(Request):  # type: ignore[misc]
                 running=True,
                 owner=current_node().owner,
                 pid=self.worker_pid,
+                generation=Stamp.of(self._request_dict).gen,
             )
             self._failed_here = ended or found is None
         return self._failed_here

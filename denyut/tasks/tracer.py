@@ -133,6 +133,7 @@ class Tracer:
                 running=True,
                 owner=current_node().owner,
                 pid=os.getpid(),
+                generation=delivery.stamp.gen,
             )
             if found is not None and not ended:
                 return _aside(StepAside(f"cannot be run here: {exc}", keep=True))

@@ -47,7 +47,7 @@ def test_every_live_state_can_end(state):
 
 
 def test_only_a_running_job_can_end_by_its_own_doing():
-    for event in (Event.COMPLETE, Event.FAIL, Event.IGNORE, Event.REJECT, Event.BURY):
+    for event in (Event.COMPLETE, Event.IGNORE, Event.REJECT, Event.BURY):
         assert [state for state in State if next_state(state, event)] == [State.RUNNING]
 
 

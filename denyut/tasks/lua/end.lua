@@ -1,8 +1,9 @@
 -- End a live job from outside its attempt. A running attempt is fenced off: its later writes are refused.
 -- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 state, 3 error, 4 retention (us), 5 '1' if a running attempt is to be ended too,
---       6 owner and 7 pid of the attempt that is meant ('' = any), 8 who does it and 9 its pid,
---       10 why its budget of failures is spent ('' = it is not)
+--       6 owner and 7 pid of the attempt that is meant ('' = the job, whoever has it), 8 who does it and
+--       9 its pid, 10 why its budget of failures is spent ('' = it is not), 11 generation of the message
+--       that the attempt has: a job that is queued is meant only by the newest message
 -- Returns: {1 if it was ended, the state it was found in}; {0, ''} if there is no record
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
@@ -10,9 +11,11 @@
 -- @include close
 -- @include dead
 local id, state = ARGV[1], ARGV[2]
-local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'owner', 'pid')
-local waiting = old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING'
-local meant = ARGV[6] == '' or (old[5] == ARGV[6] and old[6] == ARGV[7])
+local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'owner', 'pid', 'gen')
+local anybody = ARGV[6] == ''
+local waiting = old[1] == 'QUEUED' or (anybody and (old[1] == 'SCHEDULED' or old[1] == 'RETRYING'))
+if waiting and not anybody then waiting = tonumber(old[7]) == math.max(1, tonumber(ARGV[11])) end
+local meant = anybody or (old[5] == ARGV[6] and old[6] == ARGV[7])
 if not waiting and not (old[1] == 'RUNNING' and ARGV[5] == '1' and meant) then return {0, old[1] or ''} end
 local now = now_us()
 local fence = math.max(tonumber(old[2]) + 1, now)

@@ -15,6 +15,7 @@ redis.call('HSET', record, 'task', task, 'queue', ARGV[3], 'state', 'SCHEDULED',
   'failures', 0, 'crashes', 0, 'fence', 0, 'version', 1, 'msg', ARGV[4], 'retention', ARGV[7],
   'queued_at', int(now), 'due', int(now + delay))
 if ARGV[9] ~= '' then redis.call('HSET', record, 'key', ARGV[8], 'digest', ARGV[9], 'fp', ARGV[10]) end
+if ARGV[9] ~= '' then confirm_key(id) end
 if ARGV[11] ~= '' then redis.call('HSET', record, 'follows', ARGV[11]) end
 if ARGV[12] ~= '' then redis.call('HSET', record, 'conflict', ARGV[12]) end
 put_message(id, now, delay)

@@ -31,3 +31,20 @@ def test_without_a_record_there_is_nothing_to_end(bench):
         False,
         None,
     )
+
+
+def test_an_attempt_over_its_limit_does_not_end_what_it_has_lost(bench):
+    """Its lease had lapsed, and the job is queued again, as its next generation."""
+
+    @bench.task(name="t.noop")
+    def noop():
+        pass
+
+    job_id = noop.delay().id
+    bench.pulse.store.client.hset(bench.pulse.keys.job(job_id).record, "gen", 2)
+    limit = {"retention": None, "running": True, "owner": "a worker", "pid": 7, "generation": 1}
+    assert end_from_outside(bench.pulse, job_id, State.FAILED, TimeoutError(), **limit) == (
+        False,
+        State.QUEUED,
+    )
+    assert bench.record(job_id).state == State.QUEUED

@@ -67,6 +67,18 @@ def test_with_its_record_a_job_has_the_key_for_good(bench, valkey):
     assert valkey.ttl(keys.idempotency(digest)) == -1
 
 
+def test_a_job_that_is_sent_again_keeps_its_key_for_good(bench, valkey):
+    @bench.task(name="t.keyed")
+    def keyed():
+        pass
+
+    keys, digest = bench.pulse.keys, digest_of("t.keyed", "k")
+    again = {"task_id": draw_id(keys, digest), "idempotency_key": "k"}
+    keyed.apply_async(**again)
+    keyed.apply_async(**again)
+    assert valkey.ttl(keys.idempotency(digest)) == -1
+
+
 def test_a_plain_message_without_a_key_has_none(bench):
     @bench.task(name="t.noop")
     def noop():
