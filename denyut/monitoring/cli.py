@@ -10,6 +10,7 @@ import click
 
 from denyut.monitoring.cli_dead import dead, retry
 from denyut.monitoring.cli_doctor import doctor
+from denyut.monitoring.cli_explain import explain
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
 from denyut.monitoring.cli_median import median
@@ -24,7 +25,7 @@ def denyut() -> None:
     """See the jobs and medians of this app, and check that all is well."""
 
 
-for _command in (dead, retry, reschedule):
+for _command in (dead, explain, retry, reschedule):
     jobs.add_command(_command)
 for _command in (jobs, median, doctor, exporter, worker_median):
     denyut.add_command(_command)

@@ -11,17 +11,19 @@ from denyut.errors import UnknownJob
 from denyut.monitoring.cache import StatusCache
 from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
+from denyut.monitoring.story import Story, tell_story
 from denyut.states import State
 from denyut.tasks.again import retry_job
 from denyut.tasks.cancellation import Cancellation, cancel_job
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
+from denyut.tasks.history import JobEvent, job_events
 from denyut.tasks.key import check_id
 from denyut.tasks.purge import purge_some
 from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from denyut.app import Denyut
 
@@ -195,6 +197,27 @@ class Jobs:
             ValueError: if not exactly one of both is given, or it cannot be meant.
         """
         return reschedule(self._pulse, job_id, eta=eta, countdown=countdown)
+
+    # ``list`` is a method here, which hides the type from the annotations below it.
+    def events(self, job_id: str) -> Sequence[JobEvent]:
+        """Return what happened to a job, oldest first: every transition, refusal and duplicate that is known.
+
+        Empty if there is no such job, or none any more.
+
+        Raises:
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+        """
+        return job_events(self._pulse, check_id(job_id))
+
+    def explain(self, job_id: str) -> Story:
+        """Return the story of a job: its events, its verdict, and what will happen next.
+
+        It has an honest answer also for a job that is not known, or not any more.
+
+        Raises:
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+        """
+        return tell_story(self._pulse, check_id(job_id))
 
     def result(self, job_id: str) -> Any:
         """Return the result of a completed job from its record.
