@@ -11,7 +11,7 @@ from support import wait_until
 def test_a_killed_worker_and_the_recovery_are_in_the_story_with_names_and_evidence(worker):
     first = worker("apps.jobs", concurrency=1)
     pulse = first.app.denyut
-    result = first.module.steps.delay(15, 0.2)
+    result = first.module.steps.delay(60, 0.15)
     wait_until(lambda: (pulse.jobs.get(result.id, fresh=True).record.checkpoint or 0) >= 2, 20, "two steps")
     lost = pulse.jobs.get(result.id, fresh=True).record
     second = worker("apps.jobs", concurrency=1)
