@@ -7,6 +7,7 @@
 #   make conformance   Celery's own integration suite, with stock tasks and with jobs (over an hour)
 #   make bench    throughput and latency, measured here
 #   make campaign 10,000 jobs whose processes are killed, counted in PostgreSQL (ARGS="--jobs 1000 --seed 2")
+#   make soak     1,000,000 jobs with short retention: memory and keys must stay flat
 #   make clean    remove what these made
 #
 # Everything is installed into .venv; nothing is needed but python3 (3.11 or newer) with venv.
@@ -19,7 +20,7 @@ TESTS  ?=
 SUITE  := .conformance
 ARGS   ?=
 
-.PHONY: test lint types demo bench conformance campaign clean
+.PHONY: test lint types demo bench conformance campaign soak clean
 
 test: lint types $(SUITE)/newest/prepared
 	$(BIN)/python -m pytest $(TESTS)
@@ -48,6 +49,9 @@ bench: $(VENV)/test.stamp
 
 campaign: $(VENV)/test.stamp
 	$(BIN)/python tests/campaign/run.py $(ARGS)
+
+soak: $(VENV)/test.stamp
+	$(BIN)/python tests/bench/soak.py $(ARGS)
 
 # One stamp for each set of extras: installed again when pyproject.toml has changed since.
 $(VENV)/%.stamp: pyproject.toml | $(BIN)/python

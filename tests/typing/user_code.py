@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from celery import Celery
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from denyut import Denyut, JobTask, __version__, current_job
 from denyut.errors import (
+    AlreadyCommitted,
     DenyutError,
     IdempotencyConflict,
     InvalidEvent,
@@ -19,6 +22,7 @@ from denyut.errors import (
     StreamDegraded,
 )
 from denyut.states import State, Verdict
+from denyut.tasks.effects import Committed
 
 app = Celery("shop")
 app.conf.update(denyut_lease_ttl=6.0, denyut_max_crashes=3)
@@ -48,6 +52,22 @@ def ship(order_id: int) -> int:
     except (LeaseLost, JobCancelled):
         return 0
     return shipped
+
+
+@app.task(base=JobTask)  # type: ignore[untyped-decorator]
+def pay(order_id: int) -> Any:
+    job = current_job()
+    receipt = job.once("charge", lambda: f"receipt {order_id}")
+    assert_type(receipt, str)
+    with Session(create_engine("sqlite://")) as session:
+        if done := job.committed(session):
+            assert_type(done, Committed)
+            assert_type(done.attempt, int)
+            return done.result
+        try:
+            return job.commit(session, {"receipt": receipt}, step="pay")
+        except AlreadyCommitted:
+            return None
 
 
 def enqueue(order_id: int) -> Any:
