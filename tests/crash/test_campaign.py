@@ -10,7 +10,7 @@ from campaign.conduct import Campaign
 from campaign.report import table
 
 #: More often than in a long campaign, so that a short one has enough of it.
-RATES = {"": 0.003, "ack": 0.002, "recover": 0.01, "bury": 0.2, "failure": 0.1, "in body": 0.02}
+RATES = {"": 0.003, "ack": 0.001, "recover": 0.005, "bury": 0.2, "failure": 0.1, "in body": 0.02}
 
 
 @pytest.mark.timeout(240)
@@ -18,7 +18,7 @@ def test_every_job_takes_effect_once_or_is_a_dead_letter_whatever_is_killed(
     valkey_server, valkey, postgres, tmp_path
 ):
     campaign = Campaign(
-        valkey_server, postgres, tmp_path, seed=7, size=150, every=1.5, lease_ttl=2.0, worker_rates=RATES
+        valkey_server, postgres, tmp_path, seed=7, size=150, every=2.0, lease_ttl=2.0, worker_rates=RATES
     )
     campaign.run(180)
     told = table(campaign)

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 from support import DiedError, wait_until
 
@@ -208,6 +208,40 @@ def test_of_two_attempts_at_the_same_moment_one_commits_and_both_return_its_resu
     thread.join()
     assert given == {"rival": 1}
     assert len(rows(engine)) == 1
+    engine.dispose()
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_under_a_stricter_isolation_the_second_is_refused_and_finds_the_first_when_it_tries_again(
+    postgres, level
+):
+    engine = create_engine(postgres, isolation_level=level)
+    create_effects_table(engine)
+    rival = run(attempt=2, fence=8)
+    with Session(engine) as second:
+        assert rival.committed(second) is None  # its snapshot is taken
+        with Session(engine) as first:
+            run().commit(first, "first")
+        with pytest.raises(OperationalError, match="could not serialize"):
+            rival.commit(second, "second")
+        second.rollback()
+        assert rival.commit(second, "second") == "first"
+    assert len(rows(engine)) == 1
+    engine.dispose()
+
+
+def test_on_sqlite_the_second_is_refused_while_the_first_writes(tmp_path):
+    engine = create_engine(f"sqlite:///{tmp_path / 'effects.db'}", connect_args={"timeout": 0.05})
+    create_effects_table(engine)
+    rival = run(attempt=2, fence=8)
+    with Session(engine) as first, Session(engine) as second:
+        first.execute(
+            effects.insert().values(job_id="other", task="t", step="", fence=1, attempt=1, result="")
+        )
+        with pytest.raises(OperationalError, match="database is locked"):
+            rival.commit(second, "second")
+        first.commit()
+        assert rival.commit(second, "second") == "second"
     engine.dispose()
 
 
