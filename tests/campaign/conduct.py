@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -236,7 +235,8 @@ class Campaign:
         return [int(fields[b"data"]) / 1e6 for _, fields in entries if fields[b"type"] == b"crashed"]
 
     def _close(self) -> None:
-        gc.collect()  # results unsubscribe as they go, which needs the app
+        # Results unsubscribe as they go, which may be when the server is gone.
+        self.module.app.backend.result_consumer.cancel_for = lambda _: None
         self.engine.dispose()
         self.pulse.store.close()
         with suppress(Exception):  # a connection that the end of a worker has closed
