@@ -82,6 +82,13 @@ class Settings:
     queued_timeout: float = _number(
         60.0, 1.0, 86400.0, "A queued job whose message is nowhere is published again after this.", unit="s"
     )
+    suspect_turn: float = _number(
+        60.0,
+        1.0,
+        86400.0,
+        "How long a job that shared a dead worker runs before the next of them may.",
+        unit="s",
+    )
     recovery_interval: float = _number(0.5, 0.05, 60.0, "Time between two looks for lost jobs.", unit="s")
     recovery_rate: int = _number(100, 1, 100_000, "Most jobs one worker recovers per second.")
     misfire: str = _text(

@@ -152,6 +152,18 @@ class Keys:
         """Return the key of the Hash that describes one live worker (``Node.owner``)."""
         return f"{self.prefix}:{{w}}:worker:{node}"
 
+    def fate(self, node: str) -> str:
+        """Return the key of what was found to have ended a worker (``Node.owner``): a job id, or empty."""
+        return f"{self.prefix}:{{w}}:fate:{node}"
+
+    def suspects(self) -> str:
+        """Return the key of the ZSET of jobs that wait for their turn to run again alone (us: since)."""
+        return f"{self.prefix}:{{w}}:suspects"
+
+    def turn(self) -> str:
+        """Return the key of the id of the suspect whose turn it is; it lapses with the turn."""
+        return f"{self.prefix}:{{w}}:turn"
+
     def workers(self) -> str:
         """Return the key of the ZSET of workers (``Node.owner``) by last beat (us)."""
         return f"{self.prefix}:{{w}}:workers"

@@ -1,4 +1,4 @@
--- A crash, and how long it took from the last sign of life to the next attempt (needs time, job).
+-- An attempt cut short, and how long it took from the last sign of life to the next one (needs time, job).
 local BUCKETS = {1000000, 2000000, 4000000, 6000000, 8000000, 10000000, 15000000, 30000000, 60000000}
 
 -- A job that was about to commit its effect may have done so, and only another attempt can tell: it has
@@ -8,17 +8,19 @@ local function crash_budget(most)
   return most
 end
 
-local function note_crash(now, started, fence, attempt, task, who)
+-- what: as blame.lua says
+local function note_crash(now, started, fence, attempt, task, who, what)
   local seen = started
   local beat = redis.call('HMGET', telemetry, 'fence', 'last_heartbeat')
   if beat[1] and tonumber(beat[1]) == fence and beat[2] then seen = tonumber(beat[2]) end
   local lost = redis.call('HMGET', record, 'owner', 'pid')
   local ago = string.format('%.1f', (now - seen) / 1000000)
-  count('crashed', task)
-  event('crashed', int(fence), attempt, int(now - seen), true,
+  count(what, task)
+  event(what, int(fence), attempt, int(now - seen), true,
     {by = who.by, pid = who.pid, gen = who.gen, 'lost', lost[1] or '', 'lost_pid', lost[2] or ''})
-  keep_error(attempt, cjson.encode({'WorkerLost', 'its worker gave the last sign of life ' .. ago .. ' s before'}),
-    '', now)
+  local why = what == 'drained' and {'WorkerEnded', 'its worker was told to end'}
+    or {'WorkerLost', 'its worker gave the last sign of life ' .. ago .. ' s before'}
+  keep_error(attempt, cjson.encode(why), '', now)
   redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))
   return seen
 end

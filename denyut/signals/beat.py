@@ -13,7 +13,7 @@ from denyut.tasks.slots import CANCEL, LOST, SlotState
 from denyut.tasks.told import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from denyut.config import Settings
     from denyut.keys import Keys
@@ -86,6 +86,7 @@ class Beater:
         *,
         lag: float = 0.0,
         more: Sequence[Call] = (),
+        draining: Callable[[SlotState], bool] = lambda _: False,
     ) -> Beat:
         """Renew everything in one round trip and flag what is lost or cancelled.
 
@@ -95,6 +96,7 @@ class Beater:
             held: ids of the messages in hand.
             lag: seconds that this beat is late.
             more: calls that go along in the same round trip.
+            draining: whether the worker is ending a job, so that its end is nobody's crash.
 
         Raises:
             redis.exceptions.RedisError: nothing is known; beat again.
@@ -103,7 +105,7 @@ class Beater:
         # Of the clock, so that a heartbeat that was started again goes on where the last one was.
         self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
         parts = self._parts(done.jobs, held)
-        calls = [self._call(part, lag) for part in parts]
+        calls = [self._call(part, lag, draining) for part in parts]
         replies = run_all(client, [*calls, *more])
         for part, reply in zip(parts, replies[: len(parts)], strict=True):
             self._apply(done, part, reply)
@@ -135,7 +137,7 @@ class Beater:
             for at in range(0, max(len(running[number]), len(in_hand[number])), self._chunk)
         ]
 
-    def _call(self, part: _Part, lag: float) -> Call:
+    def _call(self, part: _Part, lag: float, draining: Callable[[SlotState], bool] = lambda _: False) -> Call:
         settings, indexes = self._settings, self._keys.partition(part.partition)
         # Longer than a lease: telemetry must not vanish between two beats, however short retention is.
         keep = max(settings.retention, 2 * settings.lease_ttl)
@@ -145,15 +147,16 @@ class Beater:
         for job in part.jobs:
             keys = self._keys.job(job.job_id)
             names += (keys.record, keys.lease, keys.alive, keys.telemetry, keys.events)
-            args += _arguments(job, usage(job.pid))
+            args += _arguments(job, usage(job.pid), draining=draining(job))
         names += [self._keys.job(job_id).record for job_id in part.held]
         return BEAT.with_(names, [*args, *part.held])
 
 
-def _arguments(job: SlotState, used: Usage | None) -> tuple[Any, ...]:
+def _arguments(job: SlotState, used: Usage | None, *, draining: bool) -> tuple[Any, ...]:
     return (
         *(job.job_id, job.owner, job.fence, job.attempt, *told(job)),
         *(_rounded(used and used.rss_mb), _rounded(used and used.rss_peak_mb), _rounded(used and used.cpu_s)),
+        "1" if draining else "",
     )
 
 

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.signals.beat import Beat, Beater
+from denyut.signals.drain import Drain
 from denyut.signals.enforcer import Enforcer
 from denyut.signals.pidwatch import PidWatch
 from denyut.tasks.slot import STOP
@@ -49,6 +50,8 @@ _TELL_AFTER = 0.25
 _COMPLAIN_EVERY = 5.0
 #: The shortest wait for a reply, for very short leases on slow machines (s).
 _SHORTEST_WAIT = 0.2
+#: How long to wait until Redis knows which job is about to be ended (s).
+_TELL_WITHIN = 1.0
 #: How long a worker that is gone stays in the list of workers (s).
 _REMEMBERED = 3600.0
 
@@ -94,6 +97,7 @@ class Heartbeat(Service):
         self.beats = 0  # completed ones
         self.completed = Event()  # set after each of them; tests clear it and wait
         self.lag = 0.0  # seconds that the last one was late
+        self._drain = Drain()
         # Only the thread uses what follows.
         self._due = 0.0
         self._failures = 0
@@ -108,6 +112,25 @@ class Heartbeat(Service):
     def interrupt(self) -> None:
         """End a wait for the next beat or a death."""
         self._wake.set()
+
+    def drain(self, job_id: str) -> None:
+        """Tell Redis that the worker ends the running job ``job_id`` on purpose: that is nobody's crash.
+
+        Waits until Redis knows, a second at most.
+        """
+        asked = self._drain.ask(job.fence for job in self._beater.jobs() if job.job_id == job_id)
+        self._wake.set()
+        self._drain.wait(asked, _TELL_WITHIN)
+
+    def drain_all(self) -> None:
+        """The same for all jobs, also those to come: the worker ends. Does not wait."""
+        self._drain.ask(everything=True)
+        self._wake.set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether the whole worker ends."""
+        return self._drain.everything
 
     def run(self) -> None:
         """Beat until it is asked to stop, and sign off."""
@@ -140,11 +163,15 @@ class Heartbeat(Service):
         in_hand = self._held.snapshot_older_than(self._settings.beat_interval)
         try:
             jobs = self._beater.jobs()
-            done = self._beater.beat(client, jobs, in_hand, lag=self.lag, more=[self._about_me(len(jobs))])
+            drain = self._drain.begin(jobs)
+            done = self._beater.beat(
+                client, jobs, in_hand, lag=self.lag, more=[self._about_me(len(jobs))], draining=drain
+            )
         except (RedisError, OSError) as exc:
             self._failures += 1
             self._complain("heartbeat: %s: %s; trying again until it is there", type(exc).__name__, exc)
             return False
+        self._drain.end()
         self._report(done)
         self._enforcer.follow(done)
         self.beats += 1
@@ -173,7 +200,7 @@ class Heartbeat(Service):
         while not self.stopping.is_set():
             self._bury(watch.follow(self._pids()))
             self._enforcer.look(watch.send)
-            if (left := due - monotonic()) <= 0:
+            if (left := due - monotonic()) <= 0 or self._drain.pending:
                 return
             if self._hurried.is_set():
                 self._hurried.clear()

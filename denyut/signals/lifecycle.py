@@ -11,8 +11,10 @@ from celery import signals
 
 from denyut.errors import ConfigurationError
 from denyut.signals.control import install_control
+from denyut.signals.ended import was_ended
 from denyut.signals.step import add_step
 from denyut.tasks.interrupt import allow
+from denyut.tasks.leaving import before_leaving
 from denyut.tasks.slots import SlotBlock, current_block, use_block
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from denyut.signals.pidwatch import Wake
     from denyut.tasks.recovery import Recovery
     from denyut.tasks.schedule import Schedule
+    from denyut.tasks.slots import SlotState
 
 __all__ = ["WorkerLife", "connect_signals"]
 
@@ -35,10 +38,11 @@ def connect_signals(pulse: Denyut) -> None:
     for signal, handler in (
         (signals.worker_init, life.on_init),
         (signals.worker_process_init, life.on_process_init),
+        (signals.worker_shutting_down, life.on_shutting_down),
         (signals.worker_shutdown, life.on_shutdown),
     ):
         signal.connect(handler, weak=False, dispatch_uid=f"denyut-{id(pulse)}-{handler.__name__}")
-    add_step(pulse.app, life.on_started, life.stop)
+    add_step(pulse.app, life.on_started, life.drain, life.stop)
 
 
 class WorkerLife:
@@ -106,7 +110,7 @@ class WorkerLife:
         pulse = self.pulse
         self.recovery = Recovery(pulse)
         self.schedule = Schedule(pulse, events=self._is_watched)
-        self.handover = Handover(self.recovery.child_died, self._nudge_pool)
+        self.handover = Handover(self._child_died, self._nudge_pool)
         self.heartbeat = Heartbeat(
             pulse.settings,
             pulse.keys,
@@ -121,7 +125,18 @@ class WorkerLife:
         install_control(worker, self.heartbeat.hurry)
         for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
             part.start()
+        before_leaving(self.heartbeat.drain)
         atexit.register(self.stop)
+
+    def on_shutting_down(self, sender: Any = None, **_: Any) -> None:
+        """The worker is told to end, by a signal: jobs that do not get to their end are nobody's crash."""
+        if self._worker is not None and sender == self._worker.hostname:
+            self.drain()
+
+    def drain(self) -> None:
+        """Tell Redis that this worker ends its jobs. May be called twice, and in a signal handler."""
+        if self._pid == os.getpid() and (heartbeat := self.heartbeat) is not None:
+            heartbeat.drain_all()
 
     def on_shutdown(self, sender: Any = None, **_: Any) -> None:
         """The worker says that it is down. If it is not quite, leases are kept until the process ends."""
@@ -142,6 +157,14 @@ class WorkerLife:
     def _is_watched(self) -> bool:
         consumer = getattr(self._worker, "consumer", None)
         return bool(getattr(getattr(consumer, "event_dispatcher", None), "enabled", False))
+
+    def _child_died(self, job: SlotState) -> None:
+        recovery, heartbeat = self.recovery, self.heartbeat
+        if recovery is None or heartbeat is None:
+            return  # it is over here; any other recoverer finds the job when its lease has lapsed
+        processes = getattr(getattr(getattr(self._worker, "pool", None), "_pool", None), "_pool", None)
+        drained = was_ended(job.pid, processes or (), lambda: heartbeat.draining)
+        recovery.child_died(job, drained=drained)
 
     def _about(self) -> dict[str, str]:
         return {

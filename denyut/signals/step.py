@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["add_step"]
 
 
-def add_step(app: Any, on_start: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+def add_step(
+    app: Any,
+    on_start: Callable[[Any], None],
+    on_stop: Callable[[], None],
+    on_end: Callable[[], None],
+) -> None:
     """Let every worker of ``app`` call back when its pool has started, and when all of it has ended.
 
     Args:
         app: a Celery app.
         on_start: called with the worker, before it consumes.
+        on_stop: called when it begins to stop; jobs may be running.
         on_end: called from a thread of its own, after the pool has ended.
     """
 
@@ -35,6 +41,8 @@ def add_step(app: Any, on_start: Callable[[Any], None], on_end: Callable[[], Non
             on_start(parent)
 
         def stop(self, parent: Any) -> None:
+            on_stop()
+
             # The steps end in reverse order: the pool ends after this one, and its jobs may take long.
             def wait() -> None:
                 parent.blueprint.shutdown_complete.wait()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from denyut.scripts import Script
+from denyut.tasks.fate import BLAMED, is_to_blame
 from denyut.tasks.node import current_node
 from denyut.tasks.patience import patiently
 
@@ -33,6 +34,8 @@ class Code(StrEnum):
     BUSY = "BUSY"  # another attempt is running
     STALE = "STALE"  # a newer message, or a later time, has replaced this message
     DONE = "DONE"  # it ended, and everything that follows was sent
+    JUDGE = "JUDGE"  # its worker is gone: claim again, saying who is to blame
+    SUSPECT = "SUSPECT"  # it shared a dead worker with others: it must wait for its turn
     UNRECORDED = "UNRECORDED"  # there is no record: claim again, with the message
 
 
@@ -111,9 +114,10 @@ def claim(
         us(retention or settings.retention),
     ]
     tail: list[Any] = ["", "own" if own else "", "", "", "", "", ""]
+    known = ""
 
     def attempt() -> list[Any]:
-        args = [*head, task, queue, *tail]
+        args = [*head, task, queue, *tail, known]
         return list(CLAIM(pulse.store.client, pulse.keys.script(job_id, digest), args))
 
     reply = patiently(attempt)
@@ -121,6 +125,11 @@ def claim(
         text, key = message()
         tail = [text, "own" if own else "", key.follows, key.conflict, key.key, key.digest, key.fingerprint]
         digest = key.digest or None
+        reply = patiently(attempt)
+    if _text(reply[0]) == Code.JUDGE:
+        if not is_to_blame(pulse, _text(reply[1]), job_id):
+            return Claim(code=Code.SUSPECT, owner=owner, detail=_text(reply[1]))
+        known = BLAMED
         reply = patiently(attempt)
     return _parse(reply, owner)
 

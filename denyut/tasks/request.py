@@ -20,6 +20,7 @@ from denyut.tasks.envelope import Stamp
 from denyut.tasks.finish import text_of
 from denyut.tasks.forget import forget
 from denyut.tasks.held import held
+from denyut.tasks.leaving import leaving
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover_lost_child
 
@@ -74,6 +75,15 @@ class JobRequest(Request):  # type: ignore[misc]
         if not soft and not self._fail(TimeLimitExceeded(timeout)):
             return self._let_go()
         return super().on_timeout(soft, timeout)
+
+    def cancel(self, *args: Any, **kwargs: Any) -> Any:
+        """End a running job that this worker must let go of: at a cold shutdown, or without its broker.
+
+        It runs again elsewhere, and no crash is counted.
+        """
+        if self.time_start:
+            leaving(self.id)
+        return super().cancel(*args, **kwargs)
 
     def _fail(self, exc: BaseException) -> bool:
         """End the job as FAILED; False if another attempt runs it, or it has ended. May be asked twice."""

@@ -30,6 +30,7 @@ from denyut.tasks.follow import Followed, follow
 from denyut.tasks.key import check_id
 from denyut.tasks.keying import key_of_message
 from denyut.tasks.node import current_node
+from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import current_block
@@ -95,7 +96,8 @@ class Tracer:
         except StepAside as exc:
             return _aside(exc)
         finally:
-            if slot is not None:
+            # A process that was told to end leaves its job in the slot: its death hands the job over.
+            if slot is not None and (before or not told_to_end()):
                 slot.end()
 
     def _close(self, attempt: Attempt, traced: Any, request: dict[str, Any]) -> Any:
@@ -185,6 +187,9 @@ class _Delivery:
                 return self._attempt(answer, followed)
         if answer.code in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
             return self._attempt(answer, None)
+        if answer.code == Code.SUSPECT:
+            recover(self.pulse, self.id, "lapsed")
+            return StepAside("it waits for its turn to run alone", keep=True)
         return StepAside(f"{answer.code} {answer.detail}", keep=answer.code == Code.BUSY)
 
     def _ask(self, *, own: bool) -> Claim:

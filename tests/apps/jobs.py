@@ -20,6 +20,8 @@ app.conf.update(
     denyut_max_crashes=int(os.environ.get("MAX_CRASHES", "3")),
     denyut_stall_after=float(os.environ.get("STALL_AFTER", "60.0")),
     task_acks_late=os.environ.get("ACKS_LATE") == "1",
+    worker_soft_shutdown_timeout=float(os.environ.get("SOFT_SHUTDOWN", "0")),
+    worker_pool_restarts=True,
 )
 Denyut(app)
 
@@ -68,3 +70,11 @@ def backtrack(n: int) -> int:
 def suicide() -> None:
     """Kill the process that runs it, every time."""
     os.kill(os.getpid(), 9)
+
+
+@app.task
+def kill_worker(number: int) -> None:
+    """Send a signal to the main process of its worker, when the other jobs there have begun."""
+    time.sleep(1.5)
+    os.kill(os.getppid(), number)
+    time.sleep(60)

@@ -4,14 +4,14 @@
 -- ARGV: 1 lease ttl (us), 2 alive ttl (ms), 3 time to keep telemetry and events (ms), 4 most events,
 --       5 version of this beat, 6 how late it is (ms), 7 number of jobs; then of each job: id, owner,
 --       fence, attempt, progress_seq, done, total, progress, unit, stage_seq, stage, rss_mb,
---       rss_peak_mb, cpu_s; then the ids of the messages in hand
+--       rss_peak_mb, cpu_s, '1' if its worker is ending it; then the ids of the messages in hand
 -- Returns: {places of jobs whose lease is lost, places of jobs to be cancelled, {place, error, ...}},
 --       places counted from 0 in the order of the arguments
 -- Complexity: O(jobs * log n), n of the partition. Sent twice, it changes nothing more.
 -- @include time
 local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
-local HEAD, PER_JOB, PER_KEYS = 7, 14, 5
+local HEAD, PER_JOB, PER_KEYS = 7, 15, 5
 local ENDS = {COMPLETED = true, FAILED = true, CANCELLED = true, EXPIRED = true, IGNORED = true,
   REJECTED = true, DEAD = true}
 local leases, held, now = KEYS[1], KEYS[2], now_us()
@@ -86,6 +86,7 @@ local function beat(i)
   renewed[#renewed + 1] = deadline
   renewed[#renewed + 1] = id
   if r[1] ~= 'RUNNING' then return end
+  if a[15] == '1' then redis.call('HSET', record, 'draining', fence) end
   local new_stage, late = write_telemetry(telemetry, a)
   if new_stage then
     redis.call('XADD', events, 'MAXLEN', '~', most_events, '*',

@@ -4,7 +4,7 @@
 --       6 marker of the message, 7 time it was sent (us), 8 lease ttl (us), 9 alive ttl (us),
 --       10 max crashes, 11 retention (us), 12 task, 13 queue, 14 message ('' = not at hand),
 --       15 'own' to run a job that followed another, 16 follows, 17 conflict (of a plain client's key),
---       18 key, 19 digest, 20 fingerprint
+--       18 key, 19 digest, 20 fingerprint, 21 what is known of the death of the last attempt (see blame.lua)
 -- Returns: {'CLAIMED', fence, attempt, crashes, checkpoint, digest, run}
 --   | {'REPLAY', fence, attempt, crashes, checkpoint, digest, run, state, result,
 --   exception}
@@ -12,12 +12,14 @@
 --   | {'CONFLICT', fence, attempt, crashes, '', digest, run, job} the caller fails it
 --   | {'BUSY', owner} | {'DONE', state} | {'STALE', state} | {'FOLLOW', job}
 --   | {'UNRECORDED'} send it again with the message
+--   | {'JUDGE', owner} its worker is gone: say who is to blame, and send it again
 -- Complexity: O(log n) in the jobs of the partition. Sent twice with one token, it answers the same.
 -- @include time
 -- @include job
 -- @include passed
 -- @include adopt
 -- @include recovered
+-- @include blame
 -- @include dead
 local id, owner, token, task = ARGV[1], ARGV[2], ARGV[4], ARGV[12]
 local ttl, retention = tonumber(ARGV[8]), tonumber(ARGV[11])
@@ -100,10 +102,12 @@ end
 if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
 
 if job.state == 'RUNNING' then
-  job.crashes = job.crashes + 1
-  job.seen = note_crash(now, job.started, job.fence, job.attempt, task, me)
+  local what = blame(now, job.started, job.fence, ARGV[21])
+  if what == 'judge' then return {'JUDGE', redis.call('HGET', record, 'owner') or ''} end
+  if what == 'crashed' then job.crashes = job.crashes + 1 end
+  job.seen = note_crash(now, job.started, job.fence, job.attempt, task, me, what)
   local budget = crash_budget(tonumber(ARGV[10]))
-  if job.crashes > budget then
+  if what == 'crashed' and job.crashes > budget then
     grant()
     die(id, now, job.fence, job.attempt, job.crashes, budget, task, me)
     return {'DEAD', int(job.fence), job.attempt, job.crashes, '', job.digest, job.run}

@@ -1,16 +1,19 @@
 -- Move one job on that is left alone: crashed, or its message lost.
 -- KEYS: the fourteen of job.lua
--- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead),
+-- ARGV: 1 id, 2 'lapsed' | 'lost' (its message is nowhere) | 'child' (the process that had it is dead)
+--       | 'turn' (it is a suspect, and its turn has come),
 --       3 owner and 4 pid of the dead process, 5 generation of the message that it had (0: any, -1:
 --       none), 6 max crashes, 7 time to publish it (us), 8 lease ttl (us), 9 queued timeout (us),
---       10 owner and 11 pid of the recoverer
+--       10 owner and 11 pid of the recoverer, 12 what is known of the death (see blame.lua)
 -- Returns: {'PUBLISH', message, marker, now, generation, why} | {'DEAD', message, fence, crashes, digest}
 --   | {'EXPIRED' or 'CANCELLED', message, fence, digest, error} the caller tells Celery | {'NOTHING', state}
+--   | {'JUDGE', owner} say who is to blame, and call again | {'SUSPECT'} it waits for its turn
 -- Complexity: O(log n) in the jobs of the partition. Any number of recoverers may call it.
 -- @include time
 -- @include job
 -- @include expiry
 -- @include recovered
+-- @include blame
 -- @include dead
 local id, why, hold = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local now = now_us()
@@ -33,6 +36,14 @@ local function publish(reason)
   redis.call('ZADD', held, int(now + hold), id)
   redis.call('ZADD', queued, int(now), id)
   return send(reason)
+end
+
+-- A suspect waits for its turn, off the index of lost messages. Should nobody have lined it up, its hold ends.
+local WAIT = 30000000
+local function wait()
+  redis.call('HSET', record, 'waits', int(gen))
+  redis.call('ZADD', held, int(now + WAIT), id)
+  return {'SUSPECT'}
 end
 
 local function tell_celery(crashes)
@@ -59,27 +70,40 @@ if state == 'RUNNING' then
     redis.call('ZREM', held, id)
     return nothing()
   end
-  local crashes = tonumber(r[4]) + 1
-  note_crash(now, tonumber(r[8] or now), fence, r[3], r[9], me)
+  local known = ARGV[12]
+  if dead and known == '' then known = 'child' end
+  local what = blame(now, tonumber(r[8] or now), fence, known)
+  if what == 'judge' then return {'JUDGE', r[12] or ''} end
+  local crashes = tonumber(r[4]) + (what == 'crashed' and 1 or 0)
+  note_crash(now, tonumber(r[8] or now), fence, r[3], r[9], me, what)
   redis.call('DEL', lease, alive)
   unindex(id)
   redis.call('HSET', record, 'crashes', crashes)
   redis.call('HINCRBY', record, 'version', 1)
   local budget = crash_budget(tonumber(ARGV[6]))
-  if crashes > budget then
+  if what == 'crashed' and crashes > budget then
     die(id, now, fence, r[3], crashes, budget, r[9], me)
     return tell_celery(crashes)
   end
   gen = gen + 1
   redis.call('HSET', record, 'state', 'QUEUED', 'gen', gen)
   count('recovered', r[9])
-  return publish('crashed')
+  if what ~= 'drained' and redis.call('HEXISTS', record, 'suspect') == 1 then return wait() end
+  return publish(what)
 end
 
 if state == 'QUEUED' then
   if r[11] then return nothing() end  -- its replacement is on the way
   local deadline = tonumber(redis.call('ZSCORE', held, id) or 0)
-  if why == 'child' then
+  local waits = redis.call('HGET', record, 'waits') == int(gen)
+  if why == 'turn' and waits then
+    redis.call('HDEL', record, 'waits')
+    return publish('suspected')
+  elseif why == 'turn' or (waits and deadline > now) then
+    return nothing()
+  elseif waits then
+    return wait()
+  elseif why == 'child' then
     local had = tonumber(ARGV[5])
     if had ~= 0 and had ~= gen then return nothing() end
   elseif deadline > now or (deadline == 0 and why ~= 'lost') then

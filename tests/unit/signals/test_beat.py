@@ -230,3 +230,11 @@ def test_the_beat_imports_neither_celery_nor_sqlalchemy():
     code = "import sys, denyut.signals.heartbeat; print({'celery', 'sqlalchemy'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+def test_a_beat_says_which_jobs_the_worker_is_ending(stage):
+    stage.run(0, "j")
+    stage.run(1, "k", fence=FENCE + 1)
+    stage.beater.beat(stage.client, stage.beater.jobs(), draining=lambda job: job.job_id == "j")
+    draining = [stage.client.hget(stage.keys.job(name).record, "draining") for name in "jk"]
+    assert draining == [str(FENCE).encode(), None]

@@ -301,3 +301,27 @@ def test_a_fork_in_the_middle_of_beats_harms_neither_side(make_rig):
     rig.next_beat()
     assert rig.dead == []
     assert rig.stage.ttl("j") > 0
+
+
+def test_redis_knows_of_a_job_that_is_about_to_be_ended_before_it_is(make_rig):
+    rig = make_rig(lease_ttl=30.0)
+    rig.stage.run(0, "j")
+    rig.stage.run(1, "k", fence=FENCE + 1)
+    rig.heartbeat.start()
+    wait_until(lambda: rig.heartbeat.beats, what="the first beat")
+    rig.heartbeat.drain("j")
+    draining = [rig.stage.client.hget(rig.stage.keys.job(name).record, "draining") for name in "jk"]
+    assert draining == [str(FENCE).encode(), None]
+
+
+def test_a_worker_that_ends_says_so_at_once(make_rig):
+    rig = make_rig(lease_ttl=30.0)
+    rig.stage.run(0, "j")
+    rig.heartbeat.start()
+    wait_until(lambda: rig.heartbeat.beats, what="the first beat")
+    rig.heartbeat.drain_all()
+    wait_until(
+        lambda: rig.stage.client.hget(rig.stage.keys.job("j").record, "draining"),
+        timeout=5.0,
+        what="long before the next beat",
+    )

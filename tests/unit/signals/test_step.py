@@ -11,10 +11,15 @@ def test_start_and_end_of_a_worker_are_told(valkey_server):
     # Without Denyut, which adds a step of its own: a worker has one of a name.
     app = Celery("plain", broker=valkey_server.url, set_as_current=False)
     calls = []
-    add_step(app, lambda worker: calls.append(worker.pool is not None), lambda: calls.append("ended"))
+    add_step(
+        app,
+        lambda worker: calls.append(worker.pool is not None),
+        lambda: calls.append("stops"),
+        lambda: calls.append("ended"),
+    )
     with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=30):
         assert calls == [True]
-    wait_until(lambda: calls == [True, "ended"], what="the end to be told")
+    wait_until(lambda: calls == [True, "stops", "ended"], what="the end to be told")
 
 
 def test_the_worker_of_celerys_own_test_fixtures_has_a_heartbeat_and_recovers(pulse):

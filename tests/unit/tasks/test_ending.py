@@ -8,6 +8,7 @@ from celery.exceptions import WorkerShutdown, WorkerTerminate
 
 from denyut.states import State
 from denyut.tasks.ending import TERMINATED, told_to_end, worker_ends
+from denyut.tasks.slots import SlotBlock, use_block
 
 
 @pytest.fixture
@@ -60,10 +61,15 @@ def test_a_body_that_the_signal_cuts_short_writes_nothing_and_runs_again(bench, 
             if cleanup is not None:
                 raise cleanup
 
+    use_block(block := SlotBlock.create())
     result = cut.delay()
     [message] = bench.messages()
     with pytest.raises(SystemExit) as left:
         bench.run(message)
+    [(_, state)] = block.active()
+    assert state.job_id == result.id, "who watches the process finds the job that died with it"
+    use_block(None)
+    block.close()
     assert left.value.code == TERMINATED
     assert bench.record(result.id).state == State.RUNNING
     assert result.state == "PENDING"

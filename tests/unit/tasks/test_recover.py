@@ -169,3 +169,48 @@ def test_a_job_without_a_record_leaves_no_trace_in_the_indexes(bench, valkey):
     valkey.zadd(part.leases, {"ghost": 1})
     assert recover(bench.pulse, "ghost", "lapsed") == "NOTHING"
     assert valkey.zcard(part.leases) == 0
+
+
+def test_a_drained_attempt_runs_again_without_a_crash(bench, dies, valkey):
+    result = dies.start()
+    fence = bench.record(result.id).fence
+    valkey.hset(bench.pulse.keys.job(result.id).record, "draining", fence)
+    bench.crash(result.id)
+    assert recover(bench.pulse, result.id, "lapsed") == "PUBLISH"
+    assert bench.record(result.id).crashes == 0
+    assert bench.counters()["drained"] == 1
+    assert "crashed" not in bench.counters()
+    bench.drain()
+    assert result.get(timeout=5) == 2
+
+
+def test_a_process_that_its_worker_ended_is_no_crash(bench, dies):
+    result = dies.start()
+    assert recover_lost_child(bench.pulse, result.id, os.getpid(), 1, drained=True) == "PUBLISH"
+    assert bench.record(result.id).crashes == 0
+
+
+def test_a_later_attempt_of_a_drained_job_can_crash(bench, dies, valkey):
+    result = dies.start()
+    valkey.hset(bench.pulse.keys.job(result.id).record, "draining", 1)
+    bench.crash(result.id)
+    recover(bench.pulse, result.id, "lapsed")
+    assert bench.record(result.id).crashes == 1
+
+
+def test_a_job_that_has_every_worker_told_to_end_is_to_blame_in_the_end(bench, valkey):
+    @bench.task(name="t.quits")
+    def quits():
+        raise DiedError
+
+    result = quits.delay()
+    record = bench.pulse.keys.job(result.id).record
+    crashes = []
+    for _ in range(12):
+        with pytest.raises(DiedError):
+            bench.run(bench.messages()[0])
+        valkey.hset(record, "draining", bench.record(result.id).fence)
+        bench.crash(result.id)
+        recover(bench.pulse, result.id, "lapsed")
+        crashes.append(bench.record(result.id).crashes)
+    assert crashes == [0] * 10 + [1, 2]
