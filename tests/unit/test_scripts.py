@@ -215,3 +215,17 @@ def test_keys_of_one_script_share_a_tag():
 def test_keys_of_different_slots_are_refused(keys):
     with pytest.raises(ValueError, match="must share one hash tag"):
         slot_tag(keys)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, **BY_NAME)
+def test_a_script_calls_no_function_that_it_does_not_have(path):
+    """Lua notices only when it comes there: a missing include would be an error of one rare path."""
+    text = re.sub(r"--.*|'[^'\n]*'", "", called_by(path).source)
+    own = set(re.findall(r"function (\w+)", text))
+    words = {"and", "elseif", "for", "function", "if", "in", "not", "or", "return", "until", "while"}
+    built_in = {"error", "ipairs", "pairs", "pcall", "select", "tonumber", "tostring", "type", "unpack"}
+    called = set(re.findall(r"(?<![\w.:])(\w+) ?\(", text))
+    parameters = {
+        name for names in re.findall(r"function[ \w]*\(([\w, ]+)", text) for name in names.split(", ")
+    }
+    assert not called - own - words - built_in - parameters

@@ -5,6 +5,7 @@
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include job
+-- @include close
 local old = redis.call('HMGET', record, 'state', 'replaced', 'fence', 'attempt', 'task')
 if old[1] ~= 'QUEUED' or not old[2] then return 0 end
 local now = now_us()
