@@ -68,9 +68,9 @@ Call = tuple[Script, Sequence[str], Sequence[Any]]
 def run_all(client: Any, calls: Sequence[Call], *, raising: bool = True) -> list[Any]:
     """Run many script calls in one pipelined round trip and return their replies in order.
 
-    The calls are not one transaction: each is atomic by itself. A call whose script the server
-    does not know is sent again, alone; all others have run. The first error is raised; with ``raising``
-    False it stands where the reply would.
+    The calls are not one transaction: each is atomic by itself. Calls whose script the server
+    does not know are sent again, all together; all others have run. The first error is raised; with
+    ``raising`` False it stands where the reply would.
     """
     if not calls:
         return []
@@ -80,13 +80,20 @@ def run_all(client: Any, calls: Sequence[Call], *, raising: bool = True) -> list
         for script, keys, args in calls:
             pipe.evalsha(script.sha, len(keys), *keys, *args)
         replies = pipe.execute(raise_on_error=False)
-    for i, reply in enumerate(replies):
-        if isinstance(reply, NoScriptError):
-            script, keys, args = calls[i]
-            replies[i] = client.eval(script.source, len(keys), *keys, *args)
-        elif raising and isinstance(reply, Exception):
+    if missing := [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
+        again = run_all(client, _load_into(client, [calls[i] for i in missing]), raising=False)
+        for i, reply in zip(missing, again, strict=True):
+            replies[i] = reply
+    for reply in replies:
+        if raising and isinstance(reply, Exception):
             raise reply
     return list(replies)
+
+
+def _load_into(client: Any, calls: Sequence[Call]) -> Sequence[Call]:
+    for script in {script.sha: script for script, _, _ in calls}.values():
+        client.script_load(script.source)
+    return calls
 
 
 def slot_tag(keys: Sequence[str]) -> str:

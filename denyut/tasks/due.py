@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from kombu.exceptions import ContentDisallowed, EncodeError
-
 from denyut.scripts import Script, run_all
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import Envelope, Stamp
 from denyut.tasks.expire import tell_expired
+from denyut.tasks.publish import publish_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,21 +52,27 @@ def move_due(pulse: Denyut, ids: Sequence[str], *, rules: str = "", events: bool
     ids = list(dict.fromkeys(ids))
     if not ids:
         return 0
-    moved = 0
+    done: list[str] = []
     with pulse.app.producer_or_acquire() as producer:
         _ = producer.channel  # a broker that cannot be reached is noticed before any job is moved
         replies = _move(pulse, ids, rules)
+        messages = []
         try:
             for job_id, reply in replies.items():
                 try:
-                    _follow_up(pulse, job_id, reply, producer, events=events)
-                except (ValueError, KeyError, EncodeError, ContentDisallowed):
+                    message = _follow_up(pulse, job_id, reply, events=events)
+                except (ValueError, KeyError):
                     # Its message cannot be read. The others must not wait for it.
                     logger.exception("schedule: job %s could not be moved on", job_id)
-                moved += 1
+                    message = None
+                if message is None:
+                    done.append(job_id)
+                else:
+                    messages.append((job_id, *message))
+            done.extend(publish_all(pulse, producer, messages))
         finally:
-            _release(pulse, list(replies)[:moved])
-    return moved
+            _release(pulse, done)
+    return len(done)
 
 
 def _move(pulse: Denyut, ids: Sequence[str], rules: str) -> dict[str, Any]:
@@ -88,15 +93,18 @@ def _put_off(pulse: Denyut, job_id: str, exc: Exception) -> None:
     client.zincrby(partition.schedule, us(_AGAIN_AFTER), job_id)
 
 
-def _follow_up(pulse: Denyut, job_id: str, reply: list[Any], producer: Any, *, events: bool) -> None:
+def _follow_up(
+    pulse: Denyut, job_id: str, reply: list[Any], *, events: bool
+) -> tuple[Envelope, Stamp] | None:
+    """Tell Celery of a job that expired; return the message of one that is to be published."""
     if reply[0] == b"EXPIRED":
         message, fence, digest, error = reply[1:5]
         tell_expired(pulse, job_id, message, int(fence), digest.decode() or None, error, events=events)
-        return
+        return None
     message, marker, at, number, expires = reply[1:6]
-    stamp = Stamp(gen=int(number), marker=marker.decode(), at=int(at))
     left = (int(expires) - int(at)) / 1e6 if int(expires) else None
-    _expiring(Envelope.load(message), left).publish(pulse.app, stamp, producer=producer)
+    stamp = Stamp(gen=int(number), marker=marker.decode(), at=int(at))
+    return _expiring(Envelope.load(message), left), stamp
 
 
 def _expiring(envelope: Envelope, left: float | None) -> Envelope:

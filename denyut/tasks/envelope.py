@@ -131,18 +131,21 @@ class Envelope:
     def publish(self, app: Any, stamp: Stamp, *, producer: Any = None) -> None:
         """Publish the message with ``stamp``. Raises what the broker raises."""
         with app.producer_or_acquire(producer) as sender:
-            sender.publish(
-                self.body,
-                content_type=self.content_type,
-                content_encoding=self.content_encoding,
-                headers={**self.headers, HEADER: asdict(stamp)},
-                exchange=self.exchange,
-                routing_key=self.routing_key,
-                declare=[self._queue_of(app)] if not self.exchange else None,
-                retry=True,
-                retry_policy=dict(app.conf.task_publish_retry_policy),
-                **self.properties,
-            )
+            sender.publish(self.body, **self.publish_options(app, stamp))
+
+    def publish_options(self, app: Any, stamp: Stamp) -> dict[str, Any]:
+        """Return the options of ``producer.publish`` with which the message goes out as it was."""
+        return {
+            **self.properties,
+            "content_type": self.content_type,
+            "content_encoding": self.content_encoding,
+            "headers": {**self.headers, HEADER: asdict(stamp)},
+            "exchange": self.exchange,
+            "routing_key": self.routing_key,
+            "declare": [self._queue_of(app)] if not self.exchange else None,
+            "retry": True,
+            "retry_policy": dict(app.conf.task_publish_retry_policy),
+        }
 
     def _queue_of(self, app: Any) -> Any:
         queues = app.amqp.queues
