@@ -18,10 +18,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # nodes, support
 
 from applying import apply_throughput
+from bench_app import make_app
+from committing import commit_throughput
 from nodes.valkey import PrivateValkey
 from throughput import enqueue_throughput, worker_throughput
 
-SHARES = {"jobs": 0.5, "enqueue": 0.25, "median": 0.25}
+SHARES = {"jobs": 0.5, "enqueue": 0.25, "commit": 0.1, "median": 0.15}
 TEXTS = {
     "jobs": "jobs through a worker (no-op, prefork 2, results stored), against bare Celery",
     "jobs_worker_cpu": "the same jobs: how many one second of the worker's CPU is enough for",
@@ -29,6 +31,7 @@ TEXTS = {
     "enqueue_unkeyed": ".delay() without a key, against bare Celery",
     "enqueue_keyed": ".delay() with a new key, against bare Celery",
     "enqueue_duplicate": ".delay() with a key that is taken, against bare Celery",
+    "commit": "job.commit(session) with an effect in PostgreSQL, against session.commit()",
     "median_apply": "events applied to a median (batches of 1000), against raw ZADD NX",
 }
 
@@ -50,6 +53,8 @@ def main() -> None:
                 share = seconds * SHARES["jobs"]
                 results = worker_throughput(server.url, client, folder, server.pid, share)
                 results |= enqueue_throughput(client, seconds * SHARES["enqueue"])
+                share = seconds * SHARES["commit"]
+                results["commit"] = commit_throughput(make_app("denyut"), share)
                 results["median_apply"] = apply_throughput(server.url, client, seconds * SHARES["median"])
         finally:
             server.kill()

@@ -26,6 +26,7 @@ def test_every_ratio_is_measured_and_the_last_line_is_json():
         "enqueue_unkeyed",
         "enqueue_keyed",
         "enqueue_duplicate",
+        "commit",
         "median_apply",
     }
     assert result.keys() == names | {"load"}
