@@ -72,11 +72,14 @@ def judge(found: Evidence) -> Verdict:
 
 def _judge_keyed(found: Evidence, wrong: list[str]) -> None:
     for n in found.plan.jobs:
-        ids = found.answers.get(n, set())
-        if len(ids) != 1:
-            wrong.append(f"key n{n} has {len(ids)} jobs: {sorted(ids)}")
-            continue
-        _judge_one(found, f"job:{n}", next(iter(ids)), wrong)
+        ids = sorted(found.answers.get(n, set()))
+        dead = [job_id for job_id in ids if (r := found.records.get(job_id)) and r.state == State.DEAD]
+        others = [job_id for job_id in ids if job_id not in dead]
+        # A dead job gives its key up: whoever asks for it later makes a new job.
+        if not ids or len(others) > 1:
+            wrong.append(f"key n{n} has {len(ids)} jobs: {ids}, of which are dead: {dead}")
+        for job_id in others or dead[:1]:
+            _judge_one(found, f"job:{n}", job_id, wrong)
 
 
 def _judge_one(found: Evidence, what: str, job_id: str, wrong: list[str]) -> None:

@@ -59,6 +59,14 @@ def test_a_campaign_in_which_everything_is_right_has_no_violations(found):
     assert (verdict.accepted, verdict.effects, verdict.dead) == (7, 6, ["x"])
 
 
+def test_a_dead_job_gives_its_key_up_to_another(found):
+    found.answers[1].add("y")
+    found.records["y"] = record("y", State.DEAD, 4)
+    found.results["y"] = "FAILURE"
+    found.crash_events["y"] = [0.1] * 4
+    assert judge(replace(found, may_have_hit=8)).violations == []
+
+
 def with_record(found, changed):
     return replace(found, records=found.records | {changed.id: changed})
 
@@ -73,7 +81,7 @@ BROKEN = {
     "is dead and took effect": lambda f: replace(f, effects=f.effects + Counter(["job:1"])),
     "effects + 1 dead letters": lambda f: replace(f, effects=f.effects - Counter(["part:0:1"])),
     "has no record": lambda f: replace(f, records=without(f.records, "a")),
-    "has 2 jobs": lambda f: replace(f, answers=f.answers | {0: {"a", "z"}}),
+    "has 2 jobs": lambda f: replace(f, answers=f.answers | {0: {"a", "l"}}),
     "has 0 jobs": lambda f: replace(f, answers=without(f.answers, 0)),
     "links were to be sent": lambda f: replace(f, records=without(f.records, "l")),
     "links 0 took effect": lambda f: replace(f, effects=f.effects - Counter(["link:0"])),
