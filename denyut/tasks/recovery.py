@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.tasks.claim import us
-from denyut.tasks.lost import LostMessages
+from denyut.tasks.lost import PAGE, LostMessages, WaitingJobs
 from denyut.tasks.purge import purge_old
 from denyut.tasks.recover import recover, recover_lost_child
 from denyut.tasks.suspects import ask, is_over
@@ -58,6 +58,7 @@ class Recovery(Service):
         self.rounds = 0  # complete looks at all partitions; tests wait for it
         self._line = False  # whether suspects wait for their turn
         self._last_long_look = self._last_tidy = monotonic()
+        self._waiting = WaitingJobs(pulse)
 
     def child_died(self, slot: SlotState, *, drained: bool = False) -> None:
         """Hand over the job of a pool process that is known to be dead; ``drained``: on purpose."""
@@ -160,15 +161,16 @@ class Recovery(Service):
         timeout = us(settings.queued_timeout) if long_look else 0
         args = [most, timeout, us(settings.retention)]
         calls = [
-            OVERDUE.with_([p.leases, p.held, p.queued, p.done], args)
+            OVERDUE.with_([p.leases, p.held, p.queued, p.done], [*args, self._waiting.begin(p), PAGE])
             for p in self.pulse.keys.all_partitions()
         ]
         found: dict[str, str] = {}
-        waiting: dict[str, str] = {}
+        pages: list[list[bytes]] = []
         *looks, (holder, turn) = run_all(client, [*calls, ask(self.pulse)])
         for lapsed, held, long in looks:
             found |= {job_id.decode(): "lapsed" for job_id in [*lapsed, *held]}
-            waiting |= {job_id.decode(): "lost" for job_id in long}
+            pages.append(long)
         # Those that are known to be alone come first.
-        found = found | {job_id: why for job_id, why in waiting.items() if job_id not in found}
+        waiting = self._waiting.lost(client, pages) if long_look else []
+        found = found | {job_id: "lost" for job_id in waiting if job_id not in found}
         return list(found.items()), holder, turn
