@@ -64,6 +64,12 @@ class JobResults(JobContinuation):
         finally:
             attempt.chord = None
 
+    def __reduce__(self, *args: Any, **kwargs: Any) -> Any:
+        """Pickle as the backend it is: where it is unpickled, the app there mixes this in, or has no jobs."""
+        base: Any = super()
+        make, (_, *rest) = base.__reduce__(*args, **kwargs)
+        return make, (type(self).__bases__[-1], *rest)
+
 
 def _take_chord_over(pulse: Denyut, backend: Any, request: Any) -> None:
     """Let a replay send the body of a chord though somebody has claimed to.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from celery import chord, group
+from celery.backends.redis import RedisBackend
 from celery.result import AsyncResult
 from support import DiedError
 
@@ -231,3 +233,13 @@ def test_a_backend_that_was_made_before_is_mixed_in_too(valkey_server):
     assert not isinstance(app.backend, JobResults)
     Denyut(app)
     assert isinstance(app.backend, JobResults)
+
+
+def test_a_result_can_be_pickled_as_without_denyut(bench, echo):
+    result = echo.delay(6)
+    bench.app.set_current()
+    again = pickle.loads(pickle.dumps(result))
+    bench.drain()
+    assert again.id == result.id
+    assert type(again.backend) is RedisBackend
+    assert again.get(timeout=5) == 6
