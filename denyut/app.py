@@ -42,6 +42,7 @@ class Denyut:
         from denyut.tasks.backend import mix_into_backend
         from denyut.tasks.door import install_door
         from denyut.tasks.mixing import mix_into_tasks
+        from denyut.tasks.purged import install_purge
 
         if getattr(app, "denyut", None) is not None:
             raise ConfigurationError(f"{app!r} has a Denyut already; use app.denyut")
@@ -54,6 +55,7 @@ class Denyut:
         mix_into_tasks(self)
         mix_into_backend(self)
         install_door(self)
+        install_purge(self)
         register(self)
         register_accumulate(self)
         connect_signals(self)

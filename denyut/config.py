@@ -27,6 +27,7 @@ MISFIRE = ("run", "skip")
 
 _PREFIX = "denyut_"
 _URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
+_CHOICES = {"misfire": MISFIRE, "on_cancel": ("fail", "skip")}
 _PASSWORD_PARAMETER = re.compile(r"([?&]password=)[^&#]*")
 
 
@@ -69,6 +70,11 @@ class Settings:
         3600.0,
         "A body that was told to stop may clean up for so long before its process is killed.",
         unit="s",
+    )
+    on_cancel: str = _text(
+        "fail",
+        "A chord whose member was cancelled: let it fail, or skip the member (its body gets None).",
+        kind="on_cancel",
     )
     retention: float = _number(
         3600.0, 1.0, 31_536_000.0, "How long a finished job, and its key, are remembered.", unit="s"
@@ -227,8 +233,8 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         _validate_number(name, value, meta["range"], whole=str(kind) == "int", unit=meta["unit"])
     elif not isinstance(value, str) or not value:
         raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be a non-empty string")
-    elif meta["kind"] == "misfire" and value not in MISFIRE:
-        raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be one of {', '.join(MISFIRE)}")
+    elif (choices := _CHOICES.get(meta["kind"])) and value not in choices:
+        raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be one of {', '.join(choices)}")
     elif meta["kind"] == "prefix" and any(c in value for c in "{}* \t\n"):
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"

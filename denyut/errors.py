@@ -31,6 +31,7 @@ __all__ = [
     "JobInterrupt",
     "LeaseLost",
     "NoCurrentJob",
+    "NotReleasable",
     "NotRetryable",
     "PoisonBatch",
     "RecorderClosed",
@@ -140,6 +141,10 @@ class AlreadyRetried(NotRetryable):
 
     def __str__(self) -> str:
         return f"job {self.old_id!r} has been retried already, as job {self.job_id}; force it to retry again"
+
+
+class NotReleasable(DenyutError):
+    """The job does not run, or was cancelled, so it cannot be taken away from its worker."""
 
 
 class UnknownJob(DenyutError, LookupError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from denyut.monitoring.cli_cancel import cancel, release
 from denyut.monitoring.cli_dead import dead, retry
 from denyut.monitoring.cli_doctor import doctor
 from denyut.monitoring.cli_explain import explain
@@ -25,7 +26,7 @@ def denyut() -> None:
     """See the jobs and medians of this app, and check that all is well."""
 
 
-for _command in (dead, explain, retry, reschedule):
+for _command in (cancel, dead, explain, release, retry, reschedule):
     jobs.add_command(_command)
 for _command in (jobs, median, doctor, exporter, worker_median):
     denyut.add_command(_command)

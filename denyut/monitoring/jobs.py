@@ -19,6 +19,7 @@ from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.history import JobEvent, job_events
 from denyut.tasks.key import check_id
 from denyut.tasks.purge import purge_some
+from denyut.tasks.release import Release, release_job
 from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
 
@@ -251,6 +252,25 @@ class Jobs:
             UnknownJob: if there is no such job, or none any more.
         """
         return cancel_job(self._pulse, job_id, reason=reason, by=by)
+
+    def release(self, job_id: str, *, reason: str = "", by: str | None = None) -> Release:
+        """Take a running job away from its worker: it runs again, from its last checkpoint.
+
+        The attempt is told to stop (``LeaseLost``), and whatever it still writes is refused. It counts
+        neither as a failure nor as a crash.
+
+        Args:
+            job_id: the task id.
+            reason: why, for its story.
+            by: who; None: the pid and host of this process.
+
+        Raises:
+            InvalidKey: if ``job_id`` cannot be the id of a job.
+            UnknownJob: if there is no such job, or none any more.
+            NotReleasable: if it does not run, or was cancelled.
+            kombu.exceptions.OperationalError: it could not be published now; recovery does.
+        """
+        return release_job(self._pulse, job_id, reason=reason, by=by)
 
 
 def _check_limit(limit: int) -> None:

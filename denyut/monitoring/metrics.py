@@ -27,7 +27,7 @@ EVENTS = frozenset(
         *("enqueued", "duplicate", "conflict", "adopted", "unpublished"),
         *("redone", "claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
-        *("cancel_requested",),
+        *("cancel_requested", "released"),
         *("crashed", "drained", "suspected", "recovered", "republished", "replayed", "misfired"),
     }
 )

@@ -23,7 +23,7 @@ from denyut.tasks.tell import settle_cancelled
 if TYPE_CHECKING:
     from denyut.app import Denyut
 
-__all__ = ["HURRY", "Cancellation", "Outcome", "cancel_job", "hurry", "who"]
+__all__ = ["HURRY", "Cancellation", "Outcome", "cancel_job", "cancel_waiting", "hurry", "who"]
 
 CANCEL = Script("denyut.tasks", "cancel")
 
@@ -75,23 +75,48 @@ def cancel_job(pulse: Denyut, job_id: str, *, reason: str = "", by: str | None =
         UnknownJob: if there is no such job.
         redis.exceptions.RedisError: nothing is known; cancel it again.
     """
-    check_id(job_id)
-    client, ttl = pulse.store.client, us(pulse.settings.lease_ttl)
-    raw = client.hget(pulse.keys.job(job_id).record, "digest")
-    digest = raw.decode() if raw else None
     text = f"cancelled by {by or who()}" + (f": {reason}" if reason else "")
-    error = json.dumps(["JobCancelled", text])
-    args = [job_id, error, who(), uuid4().hex, ttl]
-    code, *rest = CANCEL(client, pulse.keys.script(job_id, digest), args)
-    if code == b"UNKNOWN":
+    code, rest, digest, error = _cancel(pulse, check_id(job_id), text, spare_running=False)
+    if code == "UNKNOWN":
         raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over: nothing was cancelled")
-    if code == b"ENDED":
+    if code == "ENDED":
         return Cancellation(job_id, Outcome.ENDED, State(rest[0].decode()))
-    if code == b"REQUESTED":
+    if code == "REQUESTED":
         hurry(pulse, rest[0].decode())
         return Cancellation(job_id, Outcome.REQUESTED, State.RUNNING)
     settle_cancelled(pulse, job_id, int(rest[0]), rest[1], digest, error)
     return Cancellation(job_id, Outcome.CANCELLED, State.CANCELLED)
+
+
+def cancel_waiting(pulse: Denyut, job_id: str, text: str, *, revoked: bool = False) -> bool:
+    """End a job that waits; one that runs, or has ended, or is unknown, is left alone.
+
+    Args:
+        pulse: the app's Denyut.
+        job_id: the job.
+        text: who cancels it, and why.
+        revoked: Celery's revoke has stored the result, and calls no error links: tell the chord alone.
+
+    Returns:
+        Whether it was ended here.
+    """
+    code, rest, digest, error = _cancel(pulse, job_id, text, spare_running=True)
+    if code != "CANCELLED":
+        return False
+    settle_cancelled(pulse, job_id, int(rest[0]), rest[1], digest, error, revoked=revoked)
+    return True
+
+
+def _cancel(
+    pulse: Denyut, job_id: str, text: str, *, spare_running: bool
+) -> tuple[str, list[bytes], str | None, str]:
+    client = pulse.store.client
+    raw = client.hget(pulse.keys.job(job_id).record, "digest")
+    digest = raw.decode() if raw else None
+    error = json.dumps(["JobCancelled", text])
+    args = [job_id, error, who(), uuid4().hex, us(pulse.settings.lease_ttl), "1" if spare_running else "0"]
+    code, *rest = CANCEL(client, pulse.keys.script(job_id, digest), args)
+    return code.decode(), rest, digest, error
 
 
 def hurry(pulse: Denyut, owner: str) -> None:

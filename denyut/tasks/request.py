@@ -125,12 +125,12 @@ class JobRequest(Request):  # type: ignore[misc]
         state = self._pulse.store.client.hget(self._pulse.keys.job(self.id).record, "state")
         return bool(state == State.CANCELLED.encode())
 
-    def _on_stopped(self) -> None:
-        """Announce a job that was cancelled while it ran, as Celery announces one that was revoked."""
+    def _on_stopped(self, *, terminated: bool = True, signum: Any = None) -> None:
+        """Announce a job that is CANCELLED already as Celery announces one that was revoked."""
         task_ready(self)
         self.acknowledge()
         self._already_revoked = True
-        told = {"terminated": True, "signum": None, "expired": False}
+        told = {"terminated": terminated, "signum": signum, "expired": False}
         self.send_event("task-revoked", **told)
         task_revoked.send(sender=self.task, request=self._context, **told)
 
@@ -141,6 +141,9 @@ class JobRequest(Request):  # type: ignore[misc]
         )
         if ended or found is None:
             super()._announce_revoked(reason, terminated, signum, expired)
+            return
+        if found == State.CANCELLED:  # ended while it waited; its message comes here to be announced
+            self._on_stopped(terminated=terminated, signum=signum)
             return
         # A copy of a message whose job has ended, or runs elsewhere: that is not for this copy to end.
         logger.info("job %s: %s, but it is %s already", self.id, reason, found)

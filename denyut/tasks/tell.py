@@ -1,7 +1,8 @@
 """Telling Celery that a job was cancelled: its result, chain, chord and error links hear of it.
 
 Its own result, and those of the tasks chained after it, which never run, become REVOKED with a
-``TaskRevokedError``: nobody waits for ever. A chord fails with an error that names the member.
+``TaskRevokedError``: nobody waits for ever. A chord fails with an error that names the member, or goes on
+without it, as ``denyut_on_cancel`` says.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from celery.app.task import Context
 from celery.exceptions import TaskRevokedError
-from celery.states import REVOKED
+from celery.states import REVOKED, SUCCESS
 from redis.exceptions import RedisError
 
 from denyut.tasks.context import context_of
@@ -41,9 +43,35 @@ def tell_cancelled(pulse: Denyut, task: Any, job_id: str, context: Any, reason: 
     if ignored is None:
         ignored = getattr(task, "ignore_result", False)
     stored = not ignored or bool(getattr(task, "store_errors_even_if_ignored", False))
+    skipped = _leave_chords(context) if pulse.settings.on_cancel == "skip" else []
     backend.mark_as_failure(
         job_id, TaskRevokedError(reason), request=context, store_result=stored, state=REVOKED
     )
+    for member in skipped:
+        backend.on_chord_part_return(member, SUCCESS, None)
+
+
+def _leave_chords(context: Context) -> list[Context]:
+    """Take a job, and what is chained after it, out of their chords; return those that were members."""
+    members = []
+    if context.chord:
+        members.append(Context(context.__dict__.copy()))
+        context.chord = None
+    chain = []
+    for step in context.chain or ():
+        options = step.get("options") or {}
+        if "chord" in options:  # made a request as Celery does where it fails a chain
+            member = Context(step)
+            member.update(options, id=options.get("task_id"), group=options.get("group_id"))
+            members.append(member)
+        chain.append({**step, "options": {k: v for k, v in options.items() if k != "chord"}})
+    context.chain = chain
+    return members
+
+
+def _tell_chord(pulse: Denyut, task: Any, job_id: str, context: Any, reason: str) -> None:
+    backend = task.backend if task is not None else pulse.app.backend
+    backend.mark_as_revoked(job_id, reason, request=context, store_result=False)
 
 
 def cancelled_why(pulse: Denyut, job_id: str) -> str:
@@ -62,6 +90,8 @@ def settle_cancelled(
     message: str | bytes,
     digest: str | None,
     error: str | bytes,
+    *,
+    revoked: bool = False,
 ) -> bool:
     """Tell Celery of a job that was ended by another hand than its attempt's, and settle it.
 
@@ -72,6 +102,7 @@ def settle_cancelled(
         message: its envelope; without one there is nobody to tell.
         digest: of its idempotency key.
         error: who and why, as in the record.
+        revoked: do no more than Celery's own revoke, which has stored the result: tell the chord.
 
     Returns:
         False if Celery could not be told. Then the job stays unsettled, and recovery tells when the
@@ -82,7 +113,8 @@ def settle_cancelled(
         if message:
             context = context_of(app, Envelope.load(message))
             task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
-            tell_cancelled(pulse, task, job_id, context, json.loads(error)[1])
+            tell = _tell_chord if revoked else tell_cancelled
+            tell(pulse, task, job_id, context, json.loads(error)[1])
             retention = getattr(task, "retention", None) or retention
     except Exception:  # whatever a backend or an error link raises: the job is cancelled all the same
         logger.exception("job %s: it is cancelled, but Celery could not be told; recovery will", job_id)

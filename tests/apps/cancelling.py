@@ -123,6 +123,15 @@ def cleans_up(seconds: float) -> None:
         raise
 
 
+@app.task
+def runs_into_a_second_attempt() -> int:
+    """Sit in C in the first attempt, and return at once in the next."""
+    job = current_job()
+    if job.attempt == 1:
+        sits_in_c.run()
+    return job.attempt
+
+
 @app.task(soft_time_limit=1)
 def has_a_soft_limit() -> None:
     tell("begun")

@@ -71,6 +71,27 @@ def test_the_chord_of_a_cancelled_member_fails_and_names_the_member(bench, noop)
     assert "cancelled by me: no need" in str(error)
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_where_it_is_configured_so_the_chord_goes_on_without_a_cancelled_member(make_bench, chained):
+    bench = make_bench(denyut_on_cancel="skip")
+
+    @bench.task(name="t.noop")
+    def noop(*args):
+        return 1
+
+    @bench.task(name="t.body")
+    def gather(values):
+        return values
+
+    member = chain(noop.s(), noop.s()) if chained else noop.s()
+    body = chord([noop.s(), member])(gather.s())
+    last = body.parent.children[1]
+    cancel(bench, last.parent.id if chained else last.id)
+    bench.drain()
+    assert last.state == "REVOKED"
+    assert body.get(timeout=5, disable_sync_subtasks=False, propagate=False) == [1, None]
+
+
 def test_nothing_is_stored_for_a_job_whose_result_is_ignored(bench):
     @bench.task(name="t.quiet", ignore_result=True)
     def quiet():
