@@ -41,6 +41,7 @@ __all__ = [
     "StreamDegraded",
     "Unfingerprintable",
     "UnknownJob",
+    "UnreadableMessage",
 ]
 
 
@@ -125,6 +126,10 @@ class JobExited(DenyutError):
 
 class NoCurrentJob(DenyutError, RuntimeError):
     """``current_job()`` was called outside a running task."""
+
+
+class UnreadableMessage(DenyutError, ValueError):
+    """What the record keeps as a job's message cannot be read, so the job can never run. It has failed."""
 
 
 class NotRetryable(DenyutError):

@@ -7,7 +7,7 @@ and restarts. Labels are bounded: task, queue, shard, state; never a job, a host
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -53,6 +53,10 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     """Yield every metric of the store."""
     counters = found.counters
     yield _events(counters)
+    yield _letters(
+        counters, "dead_now", GaugeMetricFamily, "denyut_dead_letters", "Dead letters that are kept."
+    )
+    yield _letters(counters, "buried", CounterMetricFamily, "denyut_buried", "Jobs that became dead letters.")
     yield _recovery(counters)
     yield _lateness(counters)
     lapsed = [deadline for partition in found.partitions for deadline in partition.lapsed.values()]
@@ -76,6 +80,17 @@ def _events(counters: Counter[str]) -> Metric:
         if event in EVENTS:
             family.add_metric([event, task], count)
     return family
+
+
+def _letters(counters: Counter[str], what: str, kind: Any, name: str, text: str) -> Metric:
+    family = kind(name, text, labels=["budget", "task"])
+    for field, count in sorted(counters.items()):
+        counted, _, rest = field.partition(":")
+        if counted == what:
+            budget, _, task = rest.partition(":")
+            family.add_metric([budget, task], count)
+    letters: Metric = family
+    return letters
 
 
 def _recovery(counters: Counter[str]) -> Metric:

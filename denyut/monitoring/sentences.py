@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from denyut.monitoring.text import clean
+from denyut.monitoring.text import clean, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +45,10 @@ def _by(event: JobEvent) -> str:
 
 def _seconds(text: str) -> str:
     return f"{int(text) / 1e6:.1f} s" if text.lstrip("-").isdigit() else "an unknown time"
+
+
+def _moment(text: str) -> str:
+    return time_text(int(text)) if text.isdigit() else text
 
 
 def _error(text: str) -> str:
@@ -115,6 +119,8 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "duplicate": lambda e: f"the same enqueued again by {_by(e)} was answered with this job ({e.data})",
     "conflict": lambda e: f"an enqueue with other arguments by {_by(e)} was refused ({e.data})",
     "retrying": lambda e: f"attempt {e.attempt} asked for a retry: {_error(e.data) or 'no error was given'}",
+    "cancel_requested": lambda e: f"{_by(e)} asked it to stop: {_error(e.data)}",
+    "rescheduled": lambda e: f"given another time: {_moment(e.data)}",
     "replaced": lambda e: f"attempt {e.attempt} put task {e.data} in its place",
     "requeued": lambda e: f"attempt {e.attempt} gave its message back",
     "waiting": lambda e: f"waits for job {e.data}, which has its key",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery.backends.base import DisabledBackend
@@ -12,7 +11,7 @@ from celery.states import PENDING
 from denyut.monitoring.outlook import Waiting, outlook
 from denyut.monitoring.sentences import sentence, who
 from denyut.monitoring.status import read_statuses
-from denyut.monitoring.text import age, clean
+from denyut.monitoring.text import age, clean, time_text
 from denyut.monitoring.workers import live_workers
 from denyut.states import Verdict
 from denyut.tasks.history import job_events
@@ -43,7 +42,7 @@ class Story:
         """Return it as lines of text: one for each event, then the verdict, then what is next."""
         now = self.status.now_us
         owners = {e.fence: who(e.by, e.pid) for e in self.events if e.kind == "claimed"}
-        told = [f"{_time(e.at)}  {age(e.at, now):>12}  {sentence(e, owners)}" for e in self.events]
+        told = [f"{time_text(e.at)}  {age(e.at, now):>12}  {sentence(e, owners)}" for e in self.events]
         why = f": {clean(self.reason)}" if self.reason else ""
         return [*told, f"verdict: {self.verdict}{why}", f"next: {clean(self.next)}"]
 
@@ -108,7 +107,7 @@ def _no_record(pulse: Denyut, status: Status) -> tuple[Verdict, str]:
             "nothing is known of such a job, and no job was ever kept in its part of Redis "
             "(or Redis has lost its data)"
         )
-    since = _time(status.marked_us)
+    since = time_text(status.marked_us)
     return Verdict.UNKNOWN, (
         "nothing is known of such a job. Either there was none; or it ended and its retention is over "
         f"(denyut_retention={pulse.settings.retention:g}); or a client without Denyut sent it and no "
@@ -119,7 +118,3 @@ def _no_record(pulse: Denyut, status: Status) -> tuple[Verdict, str]:
 def _celery_state(pulse: Denyut, job_id: str) -> str:
     backend = pulse.app.backend
     return PENDING if isinstance(backend, DisabledBackend) else str(backend.get_state(job_id))
-
-
-def _time(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

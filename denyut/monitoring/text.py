@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["age", "clean", "columns", "json_text"]
+__all__ = ["age", "clean", "columns", "json_text", "time_text"]
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -33,6 +33,11 @@ def age(then_us: int | None, now_us: int) -> str:
     size, unit = next(((size, unit) for size, unit in _UNITS if abs(seconds) >= size), (1, "s"))
     amount = f"{abs(seconds) / size:.1f} {unit}"
     return f"in {amount}" if seconds < 0 else f"{amount} ago"
+
+
+def time_text(at_us: int) -> str:
+    """Return a time in microseconds as ``2026-03-01 10:15:02.113Z``."""
+    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
 
 
 def clean(value: Any) -> str:

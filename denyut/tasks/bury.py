@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from celery import signals
-from celery.app.task import Context
+from kombu.exceptions import KombuError
 
 from denyut.errors import JobDead
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.claim import Claim, Code
+from denyut.tasks.context import context_of
+from denyut.tasks.dead import read_letters
 from denyut.tasks.envelope import Envelope
 from denyut.tasks.finish import settle
 from denyut.tasks.run import JobRun
 
 if TYPE_CHECKING:
+    from celery.app.task import Context
+
     from denyut.app import Denyut
 
 __all__ = ["bury"]
+
+logger = logging.getLogger(__name__)
 
 
 def bury(
@@ -34,24 +41,27 @@ def bury(
         crashes: how many workers it lost.
         digest: of its idempotency key.
     """
-    app = pulse.app
+    app, traceback = pulse.app, _died_of(pulse, job_id)
     exc = JobDead(f"job {job_id} lost {crashes} workers (denyut_max_crashes={pulse.settings.max_crashes})")
     retention = pulse.settings.retention
-    if message:
-        context = _context(app, Envelope.load(message))
+    context = _context(app, job_id, message) if message else None
+    if message and context is None:  # whoever waits for the result is told all the same
+        app.backend.mark_as_failure(job_id, exc, traceback)
+    if context is not None:
         task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
         backend = task.backend if task is not None else app.backend
         retention = getattr(task, "retention", None) or retention
         attempt = _attempt(pulse, task, job_id, fence, retention)
         with activate_attempt(attempt):  # so that what is sent has the ids that a replay would give it
-            backend.mark_as_failure(job_id, exc, request=context, store_result=not context.ignore_result)
+            stored = not context.ignore_result
+            backend.mark_as_failure(job_id, exc, traceback, request=context, store_result=stored)
         signals.task_failure.send(
             sender=task,
             task_id=job_id,
             exception=exc,
             args=context.args,
             kwargs=context.kwargs,
-            traceback=None,
+            traceback=traceback,
             einfo=None,
         )
     settle(pulse, job_id, fence, digest=digest, retention=retention, completed=False)
@@ -69,10 +79,22 @@ def _attempt(pulse: Denyut, task: Any, job_id: str, fence: int, retention: float
     )
 
 
-def _context(app: Any, envelope: Envelope) -> Context:
-    args, kwargs, embed = envelope.decode(app.conf.accept_content)
-    info = {"exchange": envelope.exchange, "routing_key": envelope.routing_key}
-    return Context(
-        {**envelope.headers, **envelope.properties, "args": args, "kwargs": kwargs, **(embed or {})},
-        delivery_info=info,
-    )
+def _context(app: Any, job_id: str, message: str | bytes) -> Context | None:
+    try:
+        return context_of(app, Envelope.load(message))
+    except (KombuError, ValueError, KeyError, TypeError):
+        logger.exception(
+            "job %s: its message cannot be read here, so only its result says that it died", job_id
+        )
+        return None
+
+
+def _died_of(pulse: Denyut, job_id: str) -> str:
+    """Return what every attempt died of, in the place of a traceback."""
+    lines = []
+    for letter in read_letters(pulse, [job_id]):
+        for error in letter.errors:
+            who = f"{error.owner.partition('|')[0]}, pid {error.pid}"
+            lines += [f"attempt {error.attempt} on {who}: {error.type}: {error.message}"]
+            lines += [error.traceback.rstrip()] if error.traceback else []
+    return "\n".join(lines)

@@ -69,9 +69,10 @@ def job_events(pulse: Denyut, job_id: str) -> list[JobEvent]:
     told = [_of_entry(entry_id, fields) for entry_id, fields in entries]
     record = JobRecord.from_redis(job_id, list(values[: len(FIELDS)]))
     if record is not None:
-        told += _of_record(record, raw, {event.kind for event in told}, told)
         told += _counted(raw, Counter(event.kind for event in told))
-    return sorted(told, key=lambda event: event.at)
+        told = [*_of_record(record, raw, {event.kind for event in told}, told), *told]
+    # The Stream's times are whole milliseconds; what the record tells comes first within one.
+    return sorted(told, key=lambda event: event.at // 1000)
 
 
 def _of_entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> JobEvent:

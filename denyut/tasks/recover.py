@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from denyut.scripts import Script
 from denyut.tasks.bury import bury
 from denyut.tasks.claim import us
-from denyut.tasks.envelope import Envelope, Stamp
+from denyut.tasks.envelope import Stamp
 from denyut.tasks.expire import tell_expired
 from denyut.tasks.fate import BLAMED, DRAINED, SHARED, is_to_blame
 from denyut.tasks.node import current_node
 from denyut.tasks.suspects import line_up
 from denyut.tasks.tell import settle_cancelled
+from denyut.tasks.unreadable import read_or_end
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -29,7 +30,8 @@ logger = logging.getLogger(__name__)
 _PUBLISH_WITHIN = 10.0
 
 #: What was done: ``PUBLISH`` (its message was sent), ``DEAD`` (it was buried), ``EXPIRED`` (Celery was
-#: told so), ``CANCELLED`` (it was told to stop, and has), ``SUSPECT`` (it waits for its turn), or
+#: told so), ``CANCELLED`` (it was told to stop, and has), ``SUSPECT`` (it waits for its turn),
+#: ``FAILED`` (its message cannot be read), or
 #: ``NOTHING``.
 Moved = str
 
@@ -84,7 +86,10 @@ def recover(
         message, marker, at, number, reason = reply[1:6]
         logger.info("job %s: published again (%s)", job_id, reason.decode())
         stamp = Stamp(gen=int(number), marker=marker.decode(), at=int(at))
-        Envelope.load(message).publish(pulse.app, stamp)
+        envelope = read_or_end(pulse, job_id, message)
+        if envelope is None:
+            return "FAILED"
+        envelope.publish(pulse.app, stamp)
         client.zrem(pulse.keys.partition(pulse.keys.partition_of(job_id)).held, job_id)
     elif what == "SUSPECT":
         line_up(pulse, job_id)

@@ -108,6 +108,19 @@ def test_a_script_uses_no_global_variable(path, valkey):
     assert assigned - tables <= known
 
 
+@pytest.mark.parametrize("path", SCRIPTS, **BY_NAME)
+def test_a_script_includes_every_function_that_it_calls(path):
+    body = re.sub(r"--.*|'[^'\n]*'|\"[^\"\n]*\"", "", called_by(path).source)
+    lua = {"ipairs", "pairs", "pcall", "tonumber", "tostring", "type", "unpack", "error", "select", "next"}
+    known = (
+        lua
+        | set(re.findall(r"\blocal function (\w+)", body))
+        | {"function", "if", "and", "or", "not", "return"}
+    )
+    known |= set(re.findall(r"\blocal (\w+) = function", body)) | {"in", "while", "elseif", "until"}
+    assert set(re.findall(r"(?<![\w.:])(\w+)\s?\(", body)) <= known
+
+
 @pytest.mark.parametrize("path", SHARED, **BY_NAME)
 def test_a_shared_part_is_used_and_says_what_it_is_for(path):
     assert head(path).startswith("-- ")
@@ -135,6 +148,11 @@ def test_an_include_is_replaced_by_the_shared_part(package, valkey):
     assert (PACKAGE / "lua" / "time.lua").read_text() in script.source
     assert script.sha == sha1(script.source.encode()).hexdigest()
     assert script(valkey, ["{a}k"], ["hello"]) == [b"hello", b"{a}k", b"function"]
+
+
+def test_an_include_of_an_include_is_replaced_too():
+    source = Script("denyut.tasks", "settle").source
+    assert (PACKAGE / "lua" / "story.lua").read_text() in source
 
 
 def test_a_script_runs_again_after_the_server_has_lost_its_cache(package, valkey):

@@ -165,3 +165,11 @@ def test_a_client_works_again_after_an_outage(restartable_valkey):
             client.get("a")
         restartable_valkey.start()
         assert wait_until(lambda: client.get("a"), what="the value") == b"1"
+
+
+def test_the_time_is_that_of_redis(valkey_server):
+    store = Store(lambda: valkey_server.url, timeout=5.0)
+    before = store.now_us()
+    assert before <= store.now_us()
+    assert abs(before / 1e6 - time.time()) < 60
+    store.close()

@@ -6,6 +6,7 @@
 -- @include time
 -- @include job
 -- @include close
+-- @include dead
 local old = redis.call('HMGET', record, 'state', 'replaced', 'fence', 'attempt', 'task')
 if old[1] ~= 'QUEUED' or not old[2] then return 0 end
 local now = now_us()
@@ -14,6 +15,7 @@ redis.call('HDEL', record, 'replaced')
 redis.call('HINCRBY', record, 'version', 1)
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', 'FAILED') end
 count('failed', old[5])
+bury(ARGV[1], now, 'failures', 'the chain or chord that replaced it failed')
 event('failed', old[3], old[4], ARGV[2], true)
 close(ARGV[1], 'FAILED', now, tonumber(ARGV[3]))
 return 1

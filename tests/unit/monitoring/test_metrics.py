@@ -68,6 +68,15 @@ def test_bookkeeping_among_the_counters_is_not_told_as_an_event():
     assert not [key for key in told.samples if key[0] == "denyut_jobs_total"]
 
 
+def test_dead_letters_are_told_by_budget_and_task_now_and_ever():
+    counters = {"dead_now:failures:t": 2, "dead_now:crashes:a:b": 1, "buried:failures:t": 5}
+    told = Exposition(partition(counters=counters), partition(counters={"dead_now:failures:t": -1}))
+    assert told["denyut_dead_letters", "failures", "t"] == 1
+    assert told["denyut_dead_letters", "a:b", "crashes"] == 1
+    assert told["denyut_buried_total", "failures", "t"] == 5
+    assert not [key for key in told.samples if key[0] == "denyut_jobs_total"]
+
+
 def test_every_event_that_a_script_counts_is_told():
     text = "".join(path.read_text() for path in PACKAGE.rglob("*.lua"))
     counted = set(re.findall(r"\bcount\('(\w+)'", text)) | {state.lower() for state in TERMINAL}
@@ -161,7 +170,16 @@ def test_the_text_is_valid_also_as_openmetrics_and_names_follow_types():
         assert family.documentation
         for sample in family.samples:
             assert (family.type == "counter") == sample.name.endswith("_total")
-            assert set(sample.labels) <= {"event", "task", "state", "queue", "shard", "outcome", "le"}
+            assert set(sample.labels) <= {
+                "event",
+                "task",
+                "state",
+                "queue",
+                "shard",
+                "outcome",
+                "le",
+                "budget",
+            }
 
 
 def test_every_metric_is_explained_in_the_docs():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from denyut.monitoring.text import age, clean, columns, json_text
+from denyut.monitoring.text import age, clean, columns, json_text, time_text
 
 NOW = 1_700_000_000_000_000
 
@@ -57,3 +57,7 @@ def test_json_has_times_as_iso_8601():
     data = {"at": datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "n": 1.5}
     assert json.loads(json_text(data)) == {"at": "2026-01-02T03:04:00+00:00", "n": 1.5}
     assert "\n" not in json_text(data, indent=None)
+
+
+def test_a_time_is_shown_in_utc_to_the_millisecond():
+    assert time_text(1_700_000_000_123_999) == "2023-11-14 22:13:20.123Z"
