@@ -18,12 +18,15 @@ __all__ = ["Waiting", "outlook"]
 class Waiting:
     """Where a job is in the indexes (us; None: it is not), how many workers beat, and what is left of the
     record's life (s; None: it has no end of its own).
+
+    ``turn``: it shared a dead worker and waits for its turn.
     """
 
     queued: int | None = None
     held: int | None = None
     scheduled: int | None = None
     dead: int | None = None
+    turn: bool = False
     workers: int = 0
     left: float | None = None
 
@@ -66,6 +69,11 @@ def _running(status: Status, waiting: Waiting, settings: Settings) -> str:
 
 def _queued(status: Status, waiting: Waiting, settings: Settings) -> str:
     assert status.record is not None
+    if waiting.turn:
+        return (
+            f"it shared a dead worker with other jobs; {_who(waiting)} publishes it when its turn has "
+            "come: they run one at a time, until it is known which of them kills workers"
+        )
     if waiting.held is not None and waiting.held > status.now_us:
         left = _in(waiting.held, status.now_us)
         who = _who(waiting)

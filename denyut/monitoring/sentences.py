@@ -59,16 +59,24 @@ def _error(text: str) -> str:
     return f"{kind}: {message}" if message else str(kind)
 
 
+def _lost(event: JobEvent) -> str:
+    return who(event.more.get("lost", ""), event.more.get("lost_pid"))
+
+
 def _crashed(event: JobEvent) -> str:
-    lost = who(event.more.get("lost", ""), event.more.get("lost_pid"))
+    lost = _lost(event)
     last = f"its last sign of life was {_seconds(event.data)} before"
     head = f"attempt {event.attempt} lost its worker ({lost}; fence {event.fence})"
+    if event.kind == "suspected":
+        head += ", as did other jobs: it waits for a turn of its own before anybody is blamed"
     return f"{head}: {last}; noticed by {_by(event)}"
 
 
 def _published(event: JobEvent) -> str:
     reasons = {
         "crashed": "its worker was lost",
+        "drained": "its worker was told to end",
+        "suspected": "its turn has come",
         "lost": "its message was nowhere",
         "due": "its time had come",
         "unsettled": "its callbacks were not sent; they are replayed",
@@ -107,6 +115,10 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "stage": lambda e: f"stage {e.data}",
     "checkpoint": lambda e: f"checkpoint kept: {e.data}",
     "crashed": _crashed,
+    "suspected": _crashed,
+    "drained": lambda e: (
+        f"attempt {e.attempt} was cut short: its worker ({_lost(e)}) was told to end; noticed by {_by(e)}"
+    ),
     "recovered": lambda e: (
         f"recovered in attempt {e.attempt}, {_seconds(e.data)} after the last sign of life"
     ),

@@ -82,14 +82,16 @@ def _waiting(pulse: Denyut, job_id: str) -> Waiting:
     pipe = client.pipeline(transaction=False)
     for index in (part.queued, part.held, part.schedule, part.dead):
         pipe.zscore(index, job_id)
+    pipe.hmget(keys.job(job_id).record, "waits", "gen")
     pipe.pttl(keys.job(job_id).record)
-    *scores, left = pipe.execute()
+    *scores, (waits, gen), left = pipe.execute()
     queued, held, scheduled, dead = (None if score is None else int(score) for score in scores)
     return Waiting(
         queued=queued,
         held=held,
         scheduled=scheduled,
         dead=dead,
+        turn=waits is not None and waits == gen,
         workers=len(live_workers(pulse, client)),
         left=left / 1000 if left >= 0 else None,
     )

@@ -52,6 +52,10 @@ def test_a_prefetched_job_says_what_happens_if_that_worker_dies():
     )
 
 
+def test_a_suspect_waits_for_its_turn():
+    assert "when its turn has come" in next_of("QUEUED", waiting={"held": NOW + 4 * SECOND, "turn": True})
+
+
 def test_a_running_job_goes_on():
     assert (
         next_of("RUNNING", lease_ms=5200)

@@ -26,6 +26,13 @@ CASES = {
     "attempt 2 began on w@h, pid 9 (generation 3, fence 7)": event("claimed"),
     "attempt 2 lost its worker (v@h, pid 8; fence 7): its last sign of life was 2.3 s before; noticed by "
     "w@h, pid 9": event("crashed", data="2300000", more={"lost": "v@h|cd", "lost_pid": "8"}),
+    "attempt 2 lost its worker (v@h, pid 8; fence 7), as did other jobs: it waits for a turn of its own "
+    "before anybody is blamed: its last sign of life was 1.0 s before; noticed by w@h, pid 9": event(
+        "suspected", data="1000000", more={"lost": "v@h|cd", "lost_pid": "8"}
+    ),
+    "attempt 2 was cut short: its worker (v@h, pid 8) was told to end; noticed by w@h, pid 9": event(
+        "drained", data="1000000", more={"lost": "v@h|cd", "lost_pid": "8"}
+    ),
     "published again by w@h, pid 9 as generation 3: its worker was lost": event("published", data="crashed"),
     "a copy of generation 3 was refused on w@h, pid 9: attempt 2 runs under the lease v@h|cd#7": event(
         "busy", data="v@h|cd#7"
@@ -72,6 +79,7 @@ def test_a_sentence_is_one_line_of_bounded_length_that_a_terminal_does_not_obey(
 def test_every_kind_that_a_script_tells_has_a_sentence_of_its_own():
     text = "".join(path.read_text() for path in PACKAGE.rglob("*.lua"))
     kinds = set(re.findall(r"(?:event|often)\('(\w+)'", text)) | {"enqueued", "adopted", "stage"}
+    kinds |= {"crashed", "drained", "suspected"}  # as blame.lua says
     assert kinds - {"lost"} <= set(_SENTENCES)
 
 
