@@ -64,6 +64,7 @@ class WorkerLife:
             return
         from denyut.signals.pidwatch import Wake
         from denyut.tasks.node import new_node
+        from denyut.tasks.scheduled import install_scheduled
 
         try:
             self.pulse.settings  # noqa: B018 - a bad setting must stop the worker here, with its own message
@@ -76,6 +77,7 @@ class WorkerLife:
             # would be taken for dead.
             raise SystemExit(f"denyut: this worker cannot start: {exc}") from exc
         new_node(str(sender.hostname))
+        install_scheduled()
         self._worker, self._pid = sender, os.getpid()
 
     def on_process_init(self, **_: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_
 from denyut.tasks.mixing import is_job
 from denyut.tasks.note import note_duplicate
 from denyut.tasks.same_ids import install_same_ids
-from denyut.tasks.times import finite, iso_in, seconds_until
+from denyut.tasks.times import as_given, finite, iso_in, seconds_until
 from denyut.tasks.wire import Catcher, Wire
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class Door:
         intent = self._intent(name, task_id, key, _delay(app, countdown, eta), options)
         extra = {KEY_HEADER: key} if key is not None else {}
         if intent.delay > 0:
-            extra[ETA_HEADER] = iso_in(intent.delay)
+            in_time = isinstance(eta, datetime | str) and not countdown
+            extra[ETA_HEADER] = as_given(app, eta) if in_time else iso_in(intent.delay)
         if extra:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
@@ -296,6 +298,9 @@ class _DoorProducer:
 
     def _unreserve(self) -> None:
         intent, pulse = self._intent, self._pulse
+        sender = active_attempt()
+        if sender is not None and sender.continuing:
+            return  # Celery tries again, and so does a replay; and recovery has the message
         if intent.attempt is None:  # a retry that could not be published stays queued: recovery has it
             keys = pulse.keys.script(intent.id, intent.digest)
             UNRESERVE(pulse.store.client, keys, [intent.id, intent.token, us(intent.retention)])

@@ -14,7 +14,8 @@ from typing import Any
 
 from kombu import Queue
 from kombu.compression import decompress
-from kombu.serialization import dumps, loads, prepare_accept_content
+from kombu.exceptions import EncodeError
+from kombu.serialization import dumps, loads, prepare_accept_content, registry
 
 __all__ = ["ETA_HEADER", "HEADER", "Envelope", "Stamp", "pack", "rebuild"]
 
@@ -186,11 +187,11 @@ def rebuild(app: Any, serializer: str, request: Mapping[str, Any]) -> Envelope:
         request.get("kwargs") or {},
         {k: request.get(k) for k in _BODY_HEADERS},
     )
-    content_type, encoding, raw = dumps(body, serializer)
+    content_type, encoding, raw = _encode(body, serializer, app.conf.accept_content)
     info = request.get("delivery_info") or {}
     properties = request.get("properties") or {}
     skip = {*_BODY_HEADERS, "args", "kwargs", "delivery_info", "properties", "hostname", "is_eager"}
-    skip |= {"loglevel", "logfile", "reply_to", "correlation_id", "headers", HEADER}
+    skip |= {"loglevel", "logfile", "reply_to", "correlation_id", "headers", "compression", HEADER}
     return Envelope(
         body=raw,
         content_type=content_type,
@@ -200,6 +201,20 @@ def rebuild(app: Any, serializer: str, request: Mapping[str, Any]) -> Envelope:
         exchange=info.get("exchange") or "",
         routing_key=info.get("routing_key") or app.conf.task_default_queue,
     )
+
+
+def _encode(body: Any, serializer: str, accept: Sequence[str]) -> tuple[str, str, Any]:
+    """Encode ``body``: with ``serializer``, or with the first that workers accept which can carry it."""
+    failed: EncodeError | None = None
+    for name in (serializer, *(registry.type_to_name.get(each, each) for each in accept)):
+        try:
+            content_type, encoding, raw = dumps(body, name)
+        except EncodeError as exc:
+            failed = failed or exc
+        else:
+            return content_type, encoding, raw
+    assert failed is not None
+    raise failed
 
 
 def _plain(value: Any) -> bool:

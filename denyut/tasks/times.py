@@ -13,7 +13,17 @@ from typing import Any
 
 from celery.utils.time import maybe_make_aware
 
-__all__ = ["finite", "iso_in", "seconds_until"]
+__all__ = ["as_given", "finite", "iso_in", "seconds_until"]
+
+
+def as_given(app: Any, when: Any) -> str:
+    """Return the time ``when`` as ISO 8601 text: what the caller said, to the microsecond.
+
+    Args:
+        app: the Celery app, whose way it is to take a time without a zone for UTC.
+        when: a datetime, or ISO 8601 text.
+    """
+    return when if isinstance(when, str) else str(maybe_make_aware(when, app.timezone).isoformat())
 
 
 def seconds_until(app: Any, when: Any, name: str = "eta") -> float:

@@ -16,7 +16,7 @@ from celery.states import FAILURE, IGNORED, SUCCESS
 from kombu.exceptions import EncodeError
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, StepAside
+from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, StepAside, Unfingerprintable
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.cancel import end_from_outside
@@ -27,8 +27,8 @@ from denyut.tasks.envelope import ETA_HEADER, Stamp, rebuild
 from denyut.tasks.failure import as_failure, tell_failure
 from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
-from denyut.tasks.key import check_id
-from denyut.tasks.keying import key_of_message
+from denyut.tasks.key import check_id, check_key
+from denyut.tasks.keying import KEY_HEADER, key_of_message
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
@@ -167,6 +167,8 @@ class _Delivery:
         self.request.setdefault("args", args)
         self.request.setdefault("kwargs", kwargs)
         self.stamp = Stamp.of(request)
+        #: Why the body must not run, if its key is none.
+        self.refused: Exception | None = None
         info = request.get("delivery_info") or {}
         self.queue = info.get("routing_key") or self.pulse.app.conf.task_default_queue
 
@@ -174,9 +176,10 @@ class _Delivery:
         """Ask the record; return the attempt to run, or why not.
 
         Raises:
-            InvalidKey: for an id, or a key, of a plain client that no job can have.
+            InvalidKey: for an id of a plain client that no job can have.
         """
         check_id(self.id)
+        self.refused = self._invalid_key()
         answer = self._ask(own=False)
         if answer.code == Code.FOLLOW:
             followed = follow(self.pulse, self.id, answer.detail, self.stamp)
@@ -208,7 +211,24 @@ class _Delivery:
     def _message(self) -> tuple[str, Key]:
         app = self.pulse.app
         envelope = rebuild(app, self.task.serializer or app.conf.task_serializer, self.request)
-        return envelope.dump(), key_of_message(self.pulse, self.task, self.id, self.request)
+        text = envelope.dump()
+        if self.refused is not None:
+            return text, Key()
+        try:
+            return text, key_of_message(self.pulse, self.task, self.id, self.request)
+        except Unfingerprintable as exc:
+            self.refused = exc
+            return text, Key()
+
+    def _invalid_key(self) -> InvalidKey | None:
+        """Return why no job can have the key of this message, as only a plain client can send one."""
+        given = self.request.get(KEY_HEADER)
+        try:
+            if given is not None:
+                check_key(given)
+        except InvalidKey as exc:
+            return exc
+        return None
 
     def _attempt(self, answer: Claim, followed: Followed | None) -> Attempt:
         run = JobRun(
@@ -235,7 +255,9 @@ class _Delivery:
             stores=stores,
             tells=tells,
         )
-        _instead(attempt, answer, followed, str(self.request.get("idempotency_key") or ""))
+        _instead(attempt, answer, followed, str(self.request.get(KEY_HEADER) or ""))
+        if self.refused is not None and answer.code == Code.CLAIMED:
+            attempt.instead = raising(self.refused)
         return attempt
 
 

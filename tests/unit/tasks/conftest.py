@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from celery.app.trace import build_tracer
 from kombu import Connection
+from kombu.serialization import prepare_accept_content
 
 from denyut import Denyut
 from denyut.tasks.record import FIELDS, JobRecord
@@ -34,6 +35,7 @@ class Bench:
             channel = connection.channel()
             while (message := channel.basic_get(queue or self.app.conf.task_default_queue)) is not None:
                 channel.basic_ack(message.delivery_tag)
+                message.accept = prepare_accept_content(self.app.conf.accept_content)  # as a worker does
                 found.append(message)
         return found
 

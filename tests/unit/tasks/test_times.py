@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from celery import Celery
 
-from denyut.tasks.times import finite, iso_in, seconds_until
+from denyut.tasks.times import as_given, finite, iso_in, seconds_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YORK = ZoneInfo("America/New_York")
@@ -92,3 +92,10 @@ def test_seconds_from_now_as_text_are_in_utc_also_across_a_change_of_the_clock(a
 def test_what_python_has_no_date_for_is_refused():
     with pytest.raises(ValueError, match="countdown=1e\\+300: must end before the year 10000"):
         iso_in(1e300)
+
+
+def test_a_time_is_told_as_it_was_given(app):
+    when = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    assert as_given(app, when) == "2030-01-02T03:04:05.678901+00:00"
+    assert as_given(app, when.replace(tzinfo=None)).startswith("2030-01-02T")
+    assert as_given(app, "2030-01-02T03:04:05Z") == "2030-01-02T03:04:05Z"

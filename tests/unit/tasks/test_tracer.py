@@ -339,3 +339,45 @@ def test_a_job_for_later_sees_the_time_it_was_meant_for(bench):
     wait_until(lambda: Schedule(bench.pulse).look() and bench.drain(), what="the job to be due")
     bench.drain()
     assert datetime.fromisoformat(result.get(timeout=5)).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "why"), [(7, "must be a string"), ("", "must not be empty"), ("k" * 256, "at most")]
+)
+def test_a_plain_clients_key_that_is_none_fails_its_job_with_a_record_and_runs_nothing(
+    bench, noop, runs, key, why
+):
+    from celery import Celery
+
+    from denyut.errors import InvalidKey
+
+    plain = Celery("plain", broker=bench.app.conf.broker_url, set_as_current=False)
+    plain.conf.task_default_queue = bench.app.conf.task_default_queue
+    sent = plain.send_task("t.noop", (1,), headers={"idempotency_key": key}).id
+    [message] = bench.messages()
+    bench.run(message)
+    bench.run(message)
+    record = bench.record(sent)
+    assert (record.state, record.settled, record.error[0]) == (State.FAILED, True, "InvalidKey")
+    with pytest.raises(InvalidKey, match=why):
+        bench.app.AsyncResult(sent).get(timeout=5)
+    assert runs == []
+    plain.close()
+
+
+def test_a_plain_clients_arguments_without_a_canonical_form_fail_a_keyed_job_with_a_record(make_bench):
+    from celery import Celery
+
+    bench = make_bench(accept_content=["json", "pickle"])
+
+    @bench.task(name="t.noop")
+    def noop(*args):
+        raise AssertionError("it must not run")
+
+    plain = Celery("plain", broker=bench.app.conf.broker_url, set_as_current=False)
+    plain.conf.task_default_queue = bench.app.conf.task_default_queue
+    sent = plain.send_task("t.noop", (len,), serializer="pickle", headers={"idempotency_key": "k"}).id
+    bench.drain()
+    record = bench.record(sent)
+    assert (record.state, record.settled, record.error[0]) == (State.FAILED, True, "Unfingerprintable")
+    plain.close()
