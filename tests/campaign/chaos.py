@@ -13,16 +13,18 @@ from typing import Any
 
 #: How likely each is: a pool process, the main process alone, the whole node at once, a node that is
 #: paused for longer than its leases.
-WHAT = {"child": 70, "main": 12, "node": 10, "pause": 8}
+WHAT = {"child": 76, "main": 8, "node": 8, "pause": 8}
 
 
 @dataclass
 class Chaos:
     """Kills now and then. ``step`` is called often; the schedule is its own.
 
+    It goes by the work that was done, not by the time: a slow machine is not killed to a standstill.
+
     Args:
         seed: of the schedule.
-        every: mean seconds between two kills.
+        every: mean number of effects between two kills.
         pause: how long a pause lasts (s).
     """
 
@@ -36,21 +38,19 @@ class Chaos:
 
     def __post_init__(self) -> None:
         self._draw = Random(f"chaos/{self.seed}")
-        self._next = monotonic() + self._draw.expovariate(1 / self.every)
+        self._next = self._draw.expovariate(1 / self.every)
 
-    def step(self, workers: list[Any]) -> None:
-        """Do what is due now to one of ``workers``."""
+    def step(self, workers: list[Any], done: int) -> None:
+        """Do what is due, after ``done`` effects, to one of ``workers``: those that are up."""
         now = monotonic()
         for until, pids in [entry for entry in self._paused if entry[0] <= now]:
             self._signal(pids, signal.SIGCONT)
             self._paused.remove((until, pids))
-        if now < self._next:
+        if done < self._next or not workers:
             return
-        self._next = now + self._draw.expovariate(1 / self.every)
+        self._next = done + self._draw.expovariate(1 / self.every)
         what = self._draw.choices(list(WHAT), list(WHAT.values()))[0]
-        worker = self._draw.choice(workers)
-        if worker.running:
-            self._do(what, worker, now)
+        self._do(what, self._draw.choice(workers), now)
 
     def end(self) -> None:
         """Wake up whoever is paused."""

@@ -26,7 +26,7 @@ from support import die_with_parent
 from denyut.tasks.effects import create_effects_table, effects
 
 #: How likely a pass of a point kills. A worker passes about twenty of them a job.
-WORKER_RATES = {"": 0.001, "ack": 0.0003, "recover": 0.005, "bury": 0.1, "failure": 0.05, "in body": 0.01}
+WORKER_RATES = {"": 0.001, "ack": 0.0002, "recover": 0.002, "bury": 0.05, "failure": 0.03, "in body": 0.01}
 PRODUCER_RATES = {"": 0.0, "reserve": 0.0004, "publish": 0.0004}
 MAX_CRASHES = 3
 
@@ -40,7 +40,7 @@ class Campaign:
         folder: for logs.
         seed: of the plan, the kills from outside and those from inside.
         size: how many jobs.
-        every: mean seconds between two kills from outside.
+        every: mean number of effects between two kills from outside.
         workers: how many nodes, of two pool processes each.
         lease_ttl: in seconds.
         worker_rates: see :data:`WORKER_RATES`.
@@ -82,6 +82,8 @@ class Campaign:
         ]
         self.producers: list[subprocess.Popen[bytes] | None] = [None] * len(self.plan.orders)
         self.restarts: Counter[str] = Counter()
+        #: For each node that is starting, where its log begins.
+        self._starting: dict[str, int] = {}
         self.parts: dict[str, str] = {}
         self.bodies: dict[str, str] = {}
         self.took = 0.0
@@ -106,7 +108,7 @@ class Campaign:
         create_effects_table(self.engine)
         try:
             for node in self.nodes:
-                node.start(wait=False)
+                self._start(node)
             self._until_done(begin + seconds, tell)
         finally:
             self.chaos.end()
@@ -123,20 +125,20 @@ class Campaign:
 
     def _until_done(self, deadline: float, tell: Callable[[str], Any]) -> None:
         chords = iter(self.plan.chords)
-        quiet, next_look = 0, 0.0
+        quiet, next_look, done = 0, 0.0, 0
         while quiet < 2:
             now = time.monotonic()
             if now > deadline:
                 return
             sending = self._keep_alive()
-            self.chaos.step(self.nodes)
+            self.chaos.step([node for node in self.nodes if self._is_up(node)], done)
             if (n := next(chords, None)) is not None:
                 self._send_chord(n)
                 sending = True
             if now >= next_look:
                 next_look = now + 1.0
-                waiting = self._waiting()
-                tell(f"{self._done():>6} effects, {waiting:>6} waiting, {self.kills.total():>5} kills")
+                waiting, done = self._waiting(), self._done()
+                tell(f"{done:>6} effects, {waiting:>6} waiting, {self.kills.total():>5} kills")
                 quiet = quiet + 1 if not sending and not waiting else 0
             time.sleep(0.02)
 
@@ -145,7 +147,7 @@ class Campaign:
         for node in self.nodes:
             if not node.running:
                 node.kill_all()
-                node.start(wait=False)
+                self._start(node)
                 self.restarts["worker"] += 1
         sending = False
         for i, producer in enumerate(self.producers):
@@ -157,6 +159,17 @@ class Campaign:
                 self.producers[i] = self._start_producer(i)
             sending |= code != 0
         return sending
+
+    def _start(self, node: CeleryWorker) -> None:
+        self._starting[node.name] = len(node.logs())
+        node.start(wait=False)
+
+    def _is_up(self, node: CeleryWorker) -> bool:
+        """Whether a node consumes. Celery gives up if a pool process dies while it starts."""
+        offset = self._starting.get(node.name)
+        if offset is not None and f"{node.name} ready." in node.logs()[offset:]:
+            del self._starting[node.name]
+        return node.running and node.name not in self._starting
 
     def _start_producer(self, i: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(TESTS / "campaign" / "producer.py")]

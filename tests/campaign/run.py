@@ -1,6 +1,6 @@
 """``make campaign``: ten thousand jobs whose processes are killed, and what became of each.
 
-    python tests/campaign/run.py [--jobs 10000] [--seconds 900] [--seed 1] [--every 4.0]
+    python tests/campaign/run.py [--jobs 10000] [--seconds 900] [--seed 1] [--every 100]
 
 Exit code 1 if a job was lost, took effect twice, took effect and is dead, or has an untrue reason.
 """
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=900.0, help="give up after this long (900)")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (1)")
     parser.add_argument(
-        "--every", type=float, default=4.0, help="mean seconds between kills from outside (4)"
+        "--every", type=float, default=100, help="mean effects between kills from outside (100)"
     )
     parser.add_argument("--keep", type=Path, help="a folder for logs, which is kept")
     given = parser.parse_args()

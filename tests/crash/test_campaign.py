@@ -18,7 +18,7 @@ def test_every_job_takes_effect_once_or_is_a_dead_letter_whatever_is_killed(
     valkey_server, valkey, postgres, tmp_path
 ):
     campaign = Campaign(
-        valkey_server, postgres, tmp_path, seed=7, size=150, every=2.0, lease_ttl=2.0, worker_rates=RATES
+        valkey_server, postgres, tmp_path, seed=7, size=150, every=10, lease_ttl=2.0, worker_rates=RATES
     )
     campaign.run(180)
     told = table(campaign)
