@@ -51,7 +51,7 @@ SELECTION = {
         "test_task_redis_result_backend",
         "test_task_replacement",
     ],
-    "test_inspect": ["test_Inspect::test_query_task"],
+    "test_inspect": ["test_Inspect::test_query_task", "test_Inspect::test_scheduled"],
 }
 
 
