@@ -63,6 +63,11 @@ def _lost(event: JobEvent) -> str:
     return who(event.more.get("lost", ""), event.more.get("lost_pid"))
 
 
+def _because(text: str) -> str:
+    reason, by = json.loads(text)
+    return f"by {by}: {reason}" if reason else f"by {by}"
+
+
 def _crashed(event: JobEvent) -> str:
     lost = _lost(event)
     last = f"its last sign of life was {_seconds(event.data)} before"
@@ -139,6 +144,8 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "completed": _ended("completed"),
     "failed": _ended("failed"),
     "cancelled": _ended("cancelled"),
+    "cancel_requested": lambda e: f"attempt {e.attempt} was told to stop: {_error(e.data)}",
+    "released": lambda e: f"taken away from attempt {e.attempt} by hand ({_because(e.data)})",
     "expired": _ended("expired"),
     "ignored": _ended("ignored"),
     "rejected": _ended("rejected"),
