@@ -144,7 +144,6 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "completed": _ended("completed"),
     "failed": _ended("failed"),
     "cancelled": _ended("cancelled"),
-    "cancel_requested": lambda e: f"attempt {e.attempt} was told to stop: {_error(e.data)}",
     "released": lambda e: f"taken away from attempt {e.attempt} by hand ({_because(e.data)})",
     "expired": _ended("expired"),
     "ignored": _ended("ignored"),

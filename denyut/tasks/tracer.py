@@ -16,7 +16,15 @@ from celery.states import FAILURE, IGNORED, SUCCESS
 from kombu.exceptions import EncodeError
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, StepAside, Unfingerprintable
+from denyut.errors import (
+    IdempotencyConflict,
+    InvalidKey,
+    JobDead,
+    JobExited,
+    LeaseLost,
+    StepAside,
+    Unfingerprintable,
+)
 from denyut.states import State
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.cancel import end_from_outside
@@ -88,6 +96,8 @@ class Tracer:
             with activate_attempt(attempt), activate(attempt.run):
                 try:
                     traced = self.inner(uuid, args, kwargs, request)
+                except LeaseLost as exc:  # after the body: another attempt sends the continuation by now
+                    raise StepAside(str(exc), keep=True) from exc
                 except BaseException as exc:
                     if isinstance(exc, Exception) or worker_ends(exc, before=before):
                         raise

@@ -43,9 +43,6 @@ CASES = {
     "the same enqueued again by w@h, pid 9 was answered with this job (key k)": event(
         "duplicate", data="key k"
     ),
-    "attempt 2 was told to stop: JobCancelled: cancelled by me: enough": event(
-        "cancel_requested", data='["JobCancelled", "cancelled by me: enough"]'
-    ),
     "taken away from attempt 2 by hand (by me: stuck)": event("released", data='["stuck", "me"]'),
     "attempt 2 asked for a retry: KeyError: x": event("retrying", data='["KeyError", "x"]'),
     "failed in attempt 2, by w@h, pid 9: KeyError: x": event("failed", data='["KeyError", "x"]'),

@@ -381,3 +381,26 @@ def test_a_plain_clients_arguments_without_a_canonical_form_fail_a_keyed_job_wit
     record = bench.record(sent)
     assert (record.state, record.settled, record.error[0]) == (State.FAILED, True, "Unfingerprintable")
     plain.close()
+
+
+def test_an_attempt_that_loses_its_job_while_it_sends_the_continuation_steps_aside(bench):
+    from denyut.errors import LeaseLost
+
+    @bench.task(name="t.noop")
+    def noop():
+        return 1
+
+    noop.apply_async(link=noop.si())
+    [message] = bench.messages()
+    backend = noop.backend
+
+    def lost(*args, **kwargs):
+        raise LeaseLost("another attempt sends it")
+
+    backend.mark_as_done = lost
+    info = bench.run(message).info
+    assert (info.state, info.retval.reason, info.retval.keep) == (
+        "IGNORED",
+        "another attempt sends it",
+        True,
+    )
