@@ -320,6 +320,16 @@ def test_a_job_that_was_cancelled_meanwhile_is_rolled_back(bench, engine):
     assert payments(engine) == []
 
 
+def test_a_job_that_was_told_to_stop_and_has_not_heard_it_is_rolled_back(bench, engine):
+    def cancel(job, session):
+        assert bench.pulse.jobs.cancel(job.id)
+
+    result, message = paying(bench, engine, cancel)
+    bench.run(message)
+    assert payments(engine) == []
+    assert bench.record(result.id).state == State.CANCELLED
+
+
 def test_a_job_that_may_have_taken_effect_is_given_a_second_budget_to_find_out(make_bench, engine):
     bench = make_bench(denyut_max_crashes=1)
     result, message = paying(bench, engine, lambda *_: None)
