@@ -15,7 +15,7 @@ from nodes.valkey import PrivateValkey
 from nodes.worker import CeleryWorker
 
 from denyut import Denyut
-from denyut.scripts import Call, Script, run_all
+from denyut.scripts import Call, Script
 from denyut.tasks.recovery import Recovery
 
 _BATCH = 250
@@ -42,7 +42,7 @@ class Through(Protocol):
 
 
 class ThroughScripts:
-    """Sends the scripts of one real job again, for other ids.
+    """Sends the scripts of one real job again, for other ids, as the bytes that the client would send.
 
     Args:
         server: a private Valkey.
@@ -53,35 +53,28 @@ class ThroughScripts:
     def __init__(self, server: PrivateValkey, folder: Path, retention: float) -> None:
         self.pulse, self.retention = _app(server.url, retention).denyut, retention
         self._client = server.client()
+        self._connection = self._client.connection_pool.get_connection()
         self._recovery = Recovery(self.pulse)
-        self._steps, self._id, self._fence = _one_job(self.pulse)
-        self._told = 0.0
+        steps, job_id, self._fence = _one_job(self.pulse)
+        self._names = [script.name for script, _, _ in steps]
+        self._ids = self._one_id_a_partition()
+        self._packed = {
+            number: [self._pack(call, job_id, other) for call in steps] for number, other in self._ids.items()
+        }
+        self._tidied = 0.0
 
     def run(self, jobs: int) -> None:
-        """Run them, a batch in three round trips and one for the messages."""
+        """Run them, a batch in a round trip for each script and one for the messages."""
         for begin in range(0, jobs, _BATCH):
             ids = [str(uuid4()) for _ in range(min(_BATCH, jobs - begin))]
-            fences = [self._fence] * len(ids)
-            for step in self._steps:
-                replies = run_all(
-                    self._client, [self._for(step, *pair) for pair in zip(ids, fences, strict=True)]
-                )
-                name = step[0].name
-                if name == "reserve":
-                    taken = self._client.rpop(_QUEUE, len(ids))
-                    assert len(taken or ()) == len(ids), "the script publishes"
-                elif name == "claim":
-                    assert all(reply[0] == b"CLAIMED" for reply in replies), replies[0]
-                    fences = [reply[1].decode() for reply in replies]
-                else:
-                    assert set(replies) == {b"OK"}, replies[0]
-            if time.monotonic() - self._told > 0.25:
+            self._run(ids)
+            if time.monotonic() - self._tidied > 0.25:
                 self.tidy()
 
     def tidy(self) -> None:
         """Look for lost jobs, which trims what has ended."""
         self._recovery.step()
-        self._told = time.monotonic()
+        self._tidied = time.monotonic()
 
     def rss_mib(self) -> float:
         """Memory of this process."""
@@ -89,20 +82,47 @@ class ThroughScripts:
 
     def close(self) -> None:
         """Let go of the connections."""
+        self._client.connection_pool.release(self._connection)
         self._client.close()
         self.pulse.store.close()
         self.pulse.app.close()
 
-    def _for(self, call: Call, job_id: str, fence: str) -> Call:
-        """Return a call of the recorded job for another one."""
+    def _run(self, ids: list[str]) -> None:
+        fences = [self._fence.encode()] * len(ids)
+        for step, name in enumerate(self._names):
+            replies = self._send(step, ids, fences)
+            if name == "reserve":
+                taken = self._client.rpop(_QUEUE, len(ids))
+                assert len(taken or ()) == len(ids), f"the script publishes: {replies[0]}"
+            elif name == "claim":
+                assert all(reply[0] == b"CLAIMED" for reply in replies), replies[0]
+                fences = [reply[1] for reply in replies]
+            else:
+                assert set(replies) == {b"OK"}, replies[0]
+
+    def _send(self, step: int, ids: list[str], fences: list[bytes]) -> list[Any]:
+        blobs, fence = [], self._fence.encode()
+        for job_id, own in zip(ids, fences, strict=True):
+            number = self.pulse.keys.partition_of(job_id)
+            blob = self._packed[number][step]
+            blobs.append(blob.replace(self._ids[number].encode(), job_id.encode()).replace(fence, own))
+        self._connection.send_packed_command([b"".join(blobs)])
+        return [self._connection.read_response() for _ in ids]
+
+    def _one_id_a_partition(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        while len(found) < self.pulse.keys.partitions:
+            job_id = str(uuid4())
+            found.setdefault(self.pulse.keys.partition_of(job_id), job_id)
+        return found
+
+    def _pack(self, call: Call, job_id: str, other: str) -> bytes:
+        """Return the command of a recorded call, for another job."""
         script, keys, args = call
-        before, now = (f"{{{self.pulse.keys.partition_of(i)}}}" for i in (self._id, job_id))
-        own = [key.replace(self._id, job_id).replace(before, now) for key in keys]
-        filled = [fence if arg == self._fence else arg for arg in args]
-        for i, arg in enumerate(filled):
-            if isinstance(arg, str) and self._id in arg:
-                filled[i] = arg.replace(self._id, job_id)
-        return script, own, filled
+        before, now = (f"{{{self.pulse.keys.partition_of(i)}}}" for i in (job_id, other))
+        own = [key.replace(job_id, other).replace(before, now) for key in keys]
+        filled = [arg.replace(job_id, other) if isinstance(arg, str) else arg for arg in args]
+        return b"".join(self._connection.pack_command("EVALSHA", script.sha, len(own), *own, *filled))
 
 
 class ThroughWorker:
