@@ -121,6 +121,8 @@ class SlotBlock:
         self.capacity = self._words[1]
         self._slots: dict[int, Slot] = {}
         self._flag_lock = Lock()
+        self._take_lock = Lock()
+        self._taken: set[int] = set()
         # Only readers use what follows.
         self._last: dict[int, SlotState] = {}
         self._buried: dict[int, int] = {}
@@ -142,6 +144,21 @@ class SlotBlock:
         if index not in self._slots:
             self._slots[index] = Slot(self._memory, self._view, index, self._slot_at(index))
         return self._slots[index]
+
+    def take(self) -> Slot:
+        """Return the writer's end of a slot that nobody has, for a thread of this process; see :meth:`give`.
+
+        Only for a process that is not one of a pool: those have a slot by their number.
+        """
+        with self._take_lock:
+            index = next(i for i in range(self.capacity) if i not in self._taken)
+            self._taken.add(index)
+            return self.slot(index)
+
+    def give(self, slot: Slot) -> None:
+        """Give back what :meth:`take` returned. For any other slot nothing happens."""
+        with self._take_lock:
+            self._taken.discard(slot.index)
 
     def read(self, index: int) -> SlotState | Literal[Unreadable.UNREADABLE] | None:
         """Return what runs in slot ``index``: None if nothing does, UNREADABLE if that cannot be said."""

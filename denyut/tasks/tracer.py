@@ -109,6 +109,8 @@ class Tracer:
             # A process that was told to end leaves its job in the slot: its death hands the job over.
             if slot is not None and (before or not told_to_end()):
                 slot.end()
+                if (block := current_block()) is not None:
+                    block.give(slot)
 
     def _close(self, attempt: Attempt, traced: Any, request: dict[str, Any]) -> Any:
         """Settle the job after Celery has done its steps."""
@@ -290,7 +292,9 @@ def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
     block = current_block()
     if block is None:  # not in a worker
         return None
-    slot = block.slot(getattr(current_process(), "index", 0) or 0)
+    # In the main process (threads, gevent, eventlet, solo) many may run at once.
+    pooled = os.getpid() != current_node().pid
+    slot = block.slot(getattr(current_process(), "index", 0) or 0) if pooled else block.take()
     slot.begin(
         job_id=delivery.id,
         task=delivery.task.name,

@@ -47,6 +47,16 @@ def sleeps(seconds: float = 60.0) -> str:
 
 
 @app.task
+def looks(seconds: float) -> int:
+    """Work in small steps, and tell the progress."""
+    job = current_job()
+    tell("begun")
+    for _ in job.track(range(int(seconds * 20))):
+        time.sleep(0.05)  # the work
+    return job.attempt
+
+
+@app.task
 def waits_for_a_lock() -> None:
     lock = threading.Lock()
     tell("begun")

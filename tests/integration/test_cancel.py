@@ -194,6 +194,17 @@ def test_on_a_solo_pool_a_body_is_stopped_by_the_next_beat(jobs):
     assert jobs.tasks.tells_if_it_runs.delay().get(timeout=20) == "ran", "the worker goes on"
 
 
+def test_on_a_pool_of_threads_each_body_keeps_its_own_lease_and_looks_for_its_own_cancellation(jobs):
+    jobs = jobs(pool="threads", concurrency=2, env={"LEASE_TTL": "1.5"})
+    first, second = jobs.tasks.looks.delay(60), jobs.tasks.looks.delay(5)
+    jobs.begun(2)
+    cancel(jobs, first.id)
+    jobs.reach(first.id, State.CANCELLED)
+    assert is_revoked(first)
+    assert second.get(timeout=30) == 1, "longer than three leases, in one attempt"
+    assert jobs.settled(second.id).crashes == 0
+
+
 @pytest.mark.parametrize("group_of_them", [False, True])
 def test_celerys_revoke_ends_jobs_that_wait_at_once(jobs, group_of_them):
     jobs = jobs(concurrency=1)

@@ -251,3 +251,13 @@ def test_children_find_the_block_that_their_parent_uses(block):
     finally:
         use_block(before)
     assert block.read(1).attempt == 4
+
+
+def test_each_thread_of_a_process_takes_a_slot_of_its_own_and_a_given_one_is_taken_again(block):
+    first, second = block.take(), block.take()
+    begin(first, 1)
+    begin(second, 2)
+    assert {index: state.attempt for index, state in block.active()} == {0: 1, 1: 2}
+    first.end()
+    block.give(first)
+    assert block.take() is first
