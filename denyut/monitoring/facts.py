@@ -62,6 +62,9 @@ def _identity(status: Status, record: JobRecord) -> list[tuple[str, Any]]:
         ("key", record.key),
         ("follows", record.follows),
         ("conflicts with", record.conflict),
+        ("gave up", record.reason),
+        ("retry of", record.retry_of),
+        ("retried as", record.retried_as),
     ]
 
 

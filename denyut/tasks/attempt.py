@@ -77,7 +77,7 @@ class Attempt:
     broken: Exception | None = None
     #: The error that a retry is for.
     cause: BaseException | None = None
-    #: Why there is no retry left, if the task asked for one.
+    #: Why it is over if it fails: the task asked for a retry and there is none left, or it does not run.
     spent: str = ""
     ended: State | None = None
     settled: bool = False

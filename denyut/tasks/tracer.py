@@ -284,8 +284,10 @@ def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: st
         attempt.instead = outcome_of(task, job_id, attempt.ended, answer.result, answer.exception)
     elif answer.code == Code.CONFLICT:
         attempt.instead = raising(IdempotencyConflict(key, task.name, answer.detail))
+        attempt.spent = f"not run: its key belongs to job {answer.detail}, which has other arguments"
     elif followed is not None and followed.state is not None:
         attempt.instead = outcome_of(task, followed.id, followed.state, followed.result, followed.exception)
+        attempt.spent = f"not run: it takes over the end of job {followed.id}, which has its key"
 
 
 def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:

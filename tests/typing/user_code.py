@@ -14,11 +14,13 @@ from sqlalchemy.orm import Session
 from denyut import Denyut, JobTask, __version__, current_job
 from denyut.errors import (
     AlreadyCommitted,
+    AlreadyRetried,
     DenyutError,
     IdempotencyConflict,
     InvalidEvent,
     JobCancelled,
     LeaseLost,
+    NotRetryable,
     StreamDegraded,
 )
 from denyut.states import State, Verdict
@@ -112,6 +114,30 @@ def look(job_id: str) -> str:
     for each in pulse.jobs.watch(job_id, timeout=5.0):
         assert_type(each.poll_after_ms, int)
     return str(status.verdict)
+
+
+def retry_what_died(task: str) -> list[str]:
+    made = []
+    for letter in pulse.jobs.dead(task=task, limit=10).letters:
+        assert_type(letter.reason, str)
+        for error in letter.errors:
+            assert_type(error.traceback, str)
+        try:
+            made.append(str(pulse.jobs.retry(letter.id, from_checkpoint=True).id))
+        except AlreadyRetried as again:
+            assert_type(again.job_id, str)
+        except NotRetryable:
+            assert_type(pulse.jobs.purge(letter.id), int)
+    return made
+
+
+def tell(job_id: str) -> list[str]:
+    for event in pulse.jobs.events(job_id):
+        assert_type(event.kind, str)
+        assert_type(event.at, int)
+    story = pulse.jobs.explain(job_id)
+    assert_type(story.next, str)
+    return story.lines()
 
 
 def anything_of_ours(error: Exception) -> bool:

@@ -74,3 +74,9 @@ def test_a_scheduled_job_tells_when_it_is_due(desk):
 def test_a_recovered_job_tells_how_long_that_took(desk):
     desk.running("j", 1, recovered_us=6_200_000)
     assert dict(facts(status(desk)))["recovered"] == "6.20 s after its last sign of life"
+
+
+def test_a_job_that_gave_up_tells_why_and_what_it_became(desk):
+    desk.ended("j", 5, state="FAILED", budget="failures", reason="not retried: KeyError", retried_as="new")
+    told = dict(facts(status(desk)))
+    assert (told["gave up"], told["retried as"]) == ("not retried: KeyError", "new")

@@ -75,6 +75,27 @@ def test_another_error_after_retries_is_not_called_spent(bench):
     assert why(bench, result.id)[2] == "not retried after 1 retry: TypeError"
 
 
+def test_a_job_whose_key_belongs_to_another_names_that_one(bench):
+    @bench.task(name="t.fails")
+    def fails(x):
+        raise ValueError("no")
+
+    first = fails.apply_async((1,), idempotency_key="k")
+    conflict = fails.apply_async((2,), idempotency_key="k", task_id="conflict")
+    follower = fails.apply_async((1,), idempotency_key="k", task_id="follower")
+    messages = bench.messages()
+    bench.run(next(m for m in messages if m.headers["id"] == first.id))
+    for message in messages:
+        bench.run(message)
+    assert why(bench, first.id)[2] == "not retried: ValueError"
+    assert why(bench, conflict.id)[2] == (
+        f"not run: its key belongs to job {first.id}, which has other arguments"
+    )
+    assert why(bench, follower.id)[2] == (
+        f"not run: it takes over the end of job {first.id}, which has its key"
+    )
+
+
 def test_lost_workers_are_another_budget(make_bench):
     bench = make_bench(denyut_max_crashes=0)
 
