@@ -86,7 +86,12 @@ class Settings:
         100_000, 1, 100_000_000, "Most dead letters kept, about; the oldest beyond that are purged."
     )
     queued_timeout: float = _number(
-        60.0, 1.0, 86400.0, "A queued job whose message is nowhere is published again after this.", unit="s"
+        60.0,
+        1.0,
+        86400.0,
+        "A queued job whose message is nowhere is published again after this; "
+        "after 10 s if its queue is empty.",
+        unit="s",
     )
     suspect_turn: float = _number(
         60.0,

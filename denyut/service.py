@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 __all__ = ["Service"]
 
@@ -19,6 +19,7 @@ class Service(ABC):
     def __init__(self) -> None:
         self.stopping = Event()
         self._thread: Thread | None = None
+        self._reviving = Lock()
 
     def start(self) -> None:
         """Start the thread. A second call does nothing."""
@@ -26,6 +27,16 @@ class Service(ABC):
             self.stopping.clear()
             self._thread = Thread(target=self.run, name=self.thread_name, daemon=True)
             self._thread.start()
+
+    def revive(self) -> bool:
+        """Start the thread again if it has died without being asked to stop; return whether it had."""
+        with self._reviving:
+            thread = self._thread
+            if thread is None or thread.is_alive() or self.stopping.is_set():
+                return False
+            self._thread = None
+            self.start()
+            return True
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ask the thread to stop and wait for it, at most ``timeout`` seconds."""

@@ -28,7 +28,7 @@ EVENTS = frozenset(
         *("redone", "claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
         *("cancel_requested", "released"),
-        *("crashed", "drained", "suspected", "recovered", "republished", "replayed", "misfired"),
+        *("crashed", "drained", "suspected", "recovered", "republished", "replayed", "restored", "misfired"),
     }
 )
 #: What became of an event of a stream, and how apply.lua counts it.

@@ -132,6 +132,7 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "busy": lambda e: _copy(e, f"attempt {e.attempt} runs under the lease {e.data}"),
     "done": lambda e: _copy(e, f"it has ended as {e.data.lower()}"),
     "stale": lambda e: _copy(e, f"a newer generation, or a later time, has replaced it ({e.data.lower()})"),
+    "restored": lambda e: f"Redis had lost attempt {e.attempt}; its process wrote it again",
     "replayed": lambda e: f"{_by(e)} began to send what follows ({e.data.lower()}): it had not been sent",
     "duplicate": lambda e: f"the same enqueued again by {_by(e)} was answered with this job ({e.data})",
     "conflict": lambda e: f"an enqueue with other arguments by {_by(e)} was refused ({e.data})",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script, run_all
@@ -68,6 +68,7 @@ class Beater:
         self._block = block
         self._chunk = chunk
         self._version = 0
+        self._answered = monotonic()  # when the last beat was sent that was answered
 
     def jobs(self) -> list[SlotState]:
         """Return the running jobs. A slot that cannot be read now counts as its last good copy."""
@@ -106,7 +107,9 @@ class Beater:
         self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
         parts = self._parts(done.jobs, held)
         calls = [self._call(part, lag, draining) for part in parts]
+        sent = monotonic()
         replies = run_all(client, [*calls, *more])
+        self._answered = sent
         for part, reply in zip(parts, replies[: len(parts)], strict=True):
             self._apply(done, part, reply)
         return done
@@ -143,6 +146,7 @@ class Beater:
         keep = max(settings.retention, 2 * settings.lease_ttl)
         args: list[Any] = [round(settings.lease_ttl * 1e6), round(settings.alive_for * 1e3)]
         args += [round(keep * 1e3), EVENTS_MOST, self._version, round(lag * 1e3), len(part.jobs)]
+        args.append(round((monotonic() - self._answered) * 1e6))
         names = [indexes.leases, indexes.held]
         for job in part.jobs:
             keys = self._keys.job(job.job_id)

@@ -69,6 +69,7 @@ class Heartbeat(Service):
         wake: set by pool processes that have begun to use their slot; ends a wait.
         on_death: called with the job of a pool process that has died. Must not block.
         about: what readers may know of this worker (pool, concurrency, ...).
+        revive: called after each beat, to start other threads of this worker again that have died.
     """
 
     thread_name = "denyut-heartbeat"
@@ -85,11 +86,13 @@ class Heartbeat(Service):
         wake: Wake,
         on_death: Callable[[SlotState], None],
         about: Mapping[str, str] | None = None,
+        revive: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._settings, self._keys, self._store = settings, keys, store
         self._block, self._node, self._held, self._wake = block, node, held, wake
         self._on_death = on_death
+        self._revive = revive
         self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
         self._enforcer = Enforcer(block, STOP, settings.interrupt_grace)
@@ -176,6 +179,7 @@ class Heartbeat(Service):
         self._enforcer.follow(done)
         self.beats += 1
         self.completed.set()
+        self._revive()
         return True
 
     def _report(self, done: Beat) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from denyut.errors import ConfigurationError
 from denyut.signals.control import install_control
 from denyut.signals.ended import was_ended
 from denyut.signals.step import add_step
+from denyut.signals.unknown import leave_unknown
 from denyut.tasks.interrupt import allow
 from denyut.tasks.leaving import before_leaving
 from denyut.tasks.slots import SlotBlock, current_block, use_block
@@ -43,6 +45,9 @@ def connect_signals(pulse: Denyut) -> None:
     ):
         signal.connect(handler, weak=False, dispatch_uid=f"denyut-{id(pulse)}-{handler.__name__}")
     add_step(pulse.app, life.on_started, life.drain, life.stop)
+
+
+logger = logging.getLogger(__name__)
 
 
 class WorkerLife:
@@ -110,7 +115,7 @@ class WorkerLife:
         from denyut.tasks.schedule import Schedule
 
         pulse = self.pulse
-        self.recovery = Recovery(pulse)
+        self.recovery = Recovery(pulse, self._revive)
         self.schedule = Schedule(pulse, events=self._is_watched)
         self.handover = Handover(self._child_died, self._nudge_pool)
         self.heartbeat = Heartbeat(
@@ -123,8 +128,10 @@ class WorkerLife:
             wake=self._wake,
             on_death=self.handover.give,
             about=self._about(),
+            revive=self._revive,
         )
         install_control(worker, self.heartbeat.hurry)
+        leave_unknown(self.pulse, worker)
         for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
             part.start()
         before_leaving(self.heartbeat.drain)
@@ -159,6 +166,12 @@ class WorkerLife:
     def _is_watched(self) -> bool:
         consumer = getattr(self._worker, "consumer", None)
         return bool(getattr(getattr(consumer, "event_dispatcher", None), "enabled", False))
+
+    def _revive(self) -> None:
+        """Start a thread again that has died, by whatever means."""
+        for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
+            if part is not None and part.revive():
+                logger.error("the thread %s had died; it was started again", part.thread_name)
 
     def _child_died(self, job: SlotState) -> None:
         recovery, heartbeat = self.recovery, self.heartbeat

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from celery import states
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from denyut.tasks.claim import Claim
     from denyut.tasks.run import JobRun
 from denyut.tasks.told import last_told
+
+T = TypeVar("T")
 
 __all__ = ["Attempt", "activate_attempt", "active_attempt"]
 
@@ -87,6 +89,8 @@ class Attempt:
     chord: str | None = None
     #: It had completed, but what the record has of its result cannot be decoded.
     unreadable: bool = False
+    #: Writes again what Redis has lost of this attempt; False if it has lost its job.
+    restore: Callable[[], bool] = field(default=lambda: False, repr=False)
     _scopes: list[str] = field(default_factory=list)
     _children: dict[str, Iterator[int]] = field(default_factory=lambda: defaultdict(count))
 
@@ -150,6 +154,18 @@ class Attempt:
             raise
         self._write(outcome, stored)
         return value
+
+    def guarded(self, write: Callable[[], T], refused: T) -> T:
+        """Return the answer of ``write``, which only the owner of the job may do.
+
+        If it is refused because Redis has lost this attempt, that is restored, and it is done again.
+
+        Args:
+            write: does it; may be called twice.
+            refused: the answer that refuses it.
+        """
+        answer = write()
+        return write() if answer == refused and self.restore() else answer
 
     def fail(self, exc: Exception) -> None:
         """Write that this attempt failed because of ``exc``.
@@ -225,17 +241,20 @@ class Attempt:
             raise StepAside(f"job {self.run.id} goes on as its next generation")
         settled = self._is_the_last_step(outcome.state, stored)
         try:
-            ok = finish(
-                self.pulse,
-                self.run.id,
-                self.claim.fence,
-                outcome,
-                digest=self.claim.digest,
-                retention=self.retention,
-                settled=settled,
-                stored=stored,
-                reason=self._reason(outcome),
-                telemetry=last_told(self.run.slot),
+            ok = self.guarded(
+                lambda: finish(
+                    self.pulse,
+                    self.run.id,
+                    self.claim.fence,
+                    outcome,
+                    digest=self.claim.digest,
+                    retention=self.retention,
+                    settled=settled,
+                    stored=stored,
+                    reason=self._reason(outcome),
+                    telemetry=last_told(self.run.slot),
+                ),
+                refused=False,
             )
         except RedisError as exc:
             raise self._unwritten(outcome.state, exc) from exc
@@ -284,14 +303,11 @@ class Attempt:
             self._write(Outcome(state=state, error=json.dumps([type(exc).__name__, str(exc)[:1000]])))
 
     def _next_generation(self, what: str) -> None:
-        reply = requeue(
-            self.pulse,
-            self.run.id,
-            self.claim.fence,
-            what,
-            task=self.task.name,
-            queue=self.queue,
-            token=uuid4().hex,
+        token = uuid4().hex
+        name, queue, fence = self.task.name, self.queue, self.claim.fence
+        reply = self.guarded(
+            lambda: requeue(self.pulse, self.run.id, fence, what, task=name, queue=queue, token=token),
+            refused=[b"LOST"],
         )
         if reply[0] == b"LOST":
             raise self._lost(what)

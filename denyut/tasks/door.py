@@ -276,19 +276,22 @@ class _DoorProducer:
         cause = attempt.cause
         why = Outcome.of_error(State.RETRYING, cause, traceback=traceback_of(cause)) if cause else None
         try:
-            reply = requeue(
-                self._pulse,
-                intent.id,
-                attempt.claim.fence,
-                intent.what,
-                message=envelope.dump(),
-                delay=intent.delay,
-                expires=intent.expires,
-                task=intent.task,
-                queue=envelope.queue,
-                token=intent.token,
-                error=why.error if why else "",
-                traceback=why.traceback if why else "",
+            reply = attempt.guarded(
+                lambda: requeue(
+                    self._pulse,
+                    intent.id,
+                    attempt.claim.fence,
+                    intent.what,
+                    message=envelope.dump(),
+                    delay=intent.delay,
+                    expires=intent.expires,
+                    task=intent.task,
+                    queue=envelope.queue,
+                    token=intent.token,
+                    error=why.error if why else "",
+                    traceback=why.traceback if why else "",
+                ),
+                refused=[b"LOST"],
             )
         except RedisError as exc:
             attempt.broken = exc

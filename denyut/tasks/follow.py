@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.tasks.envelope import Stamp
 
-__all__ = ["Followed", "follow"]
+__all__ = ["Followed", "follow", "park"]
 
 PARK = Script("denyut.tasks", "park")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
@@ -45,8 +45,18 @@ def follow(pulse: Denyut, job_id: str, other: str, stamp: Stamp) -> Followed | N
     if state in TERMINAL:
         return Followed(other, state, _text(raw[1]), _text(raw[2]))
     pause = min(_FIRST_PAUSE * 2 ** min(max(stamp.gen, 1), 10), _LONGEST_PAUSE)
-    PARK(client, pulse.keys.script(job_id), [job_id, stamp.gen, us(pause)])
+    park(pulse, job_id, stamp.gen, pause)
     return None
+
+
+def park(pulse: Denyut, job_id: str, generation: int, pause: float) -> bool:
+    """Let the queued job ``job_id`` wait in the store for ``pause`` seconds, then be published again.
+
+    Returns:
+        False if ``generation`` is not its newest message: then nothing is to be done with that.
+    """
+    args = [job_id, generation, us(pause)]
+    return bool(PARK(pulse.store.client, pulse.keys.script(job_id), args))
 
 
 def _take_over(pulse: Denyut, job_id: str, other: str) -> bool:

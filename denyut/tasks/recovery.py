@@ -23,11 +23,14 @@ from denyut.scripts import Script, run_all
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.lost import PAGE, LostMessages, WaitingJobs
+from denyut.tasks.patience import PASSING
 from denyut.tasks.purge import purge_old
 from denyut.tasks.recover import recover, recover_lost_child
 from denyut.tasks.suspects import ask, is_over
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from denyut.app import Denyut
     from denyut.tasks.slots import SlotState
 
@@ -37,6 +40,9 @@ OVERDUE = Script("denyut.tasks", "overdue")
 
 logger = logging.getLogger(__name__)
 
+#: How long a job may be queued in an empty queue before its message is taken for lost (s). A message is on
+#: its way from queue to worker for much less, and a worker that has it says so within a quarter of a second.
+_EMPTY_AFTER = 10.0
 #: Time between two looks whether the next suspect may have its turn (s).
 _NEXT_TURN = 0.05
 #: Time between two looks for dead letters that are over their retention (s).
@@ -48,13 +54,17 @@ class Recovery(Service):
 
     Args:
         pulse: the app's Denyut.
+        revive: called at each look, to start other threads of this worker again that have died.
     """
 
     thread_name = "denyut-recovery"
 
-    def __init__(self, pulse: Denyut) -> None:
+    def __init__(self, pulse: Denyut, revive: Callable[[], None] = lambda: None) -> None:
         super().__init__()
         self.pulse = pulse
+        self._revive = revive
+        self._outage = False  # whether Redis could not be reached by the last look
+        self._judges_from = 0.0  # leases that have lapsed are looked at from then on
         self.rounds = 0  # complete looks at all partitions; tests wait for it
         self._line = False  # whether suspects wait for their turn
         self._last_long_look = self._last_tidy = monotonic()
@@ -114,9 +124,11 @@ class Recovery(Service):
         """Look again and again."""
         while not self.stopping.is_set():
             moved = 0
+            self._revive()
             try:
                 moved = self.step()
             except (RedisError, OperationalError, OSError) as exc:
+                self._outage |= isinstance(exc, PASSING)
                 logger.warning("recovery: %s: %s; trying again", type(exc).__name__, exc)
             except Exception:  # one broken job must not end the recovery of all others
                 logger.exception("recovery: unexpected error; trying again")
@@ -144,33 +156,62 @@ class Recovery(Service):
                 break
         self.stopping.wait(max(end - monotonic(), 0.0))
 
+    def _judged(self, client: Any, lapsed: dict[str, str]) -> dict[str, str]:
+        """Return those of the jobs with a lapsed lease of which that says that their worker is gone.
+
+        When Redis has been away, every lease may have lapsed, and every worker be well: they are given
+        the time of a lease to come back first.
+        """
+        ttl, now = self.pulse.settings.lease_ttl, monotonic()
+        if self._outage:
+            self._outage, self._judges_from = False, now + ttl
+        if not lapsed or now < self._judges_from:
+            return {}
+        info = client.info("server")
+        if info["uptime_in_seconds"] >= ttl:
+            return lapsed
+        # It has just been started. What it has not read from its disk began after that.
+        started = info["server_time_usec"] - (info["uptime_in_seconds"] + 1) * 1_000_000
+        return {job_id: why for job_id, why in lapsed.items() if self._began(client, job_id) >= started}
+
+    def _began(self, client: Any, job_id: str) -> int:
+        keys = self.pulse.keys
+        return int(client.get(keys.partition(keys.partition_of(job_id)).marker) or 0)
+
     def _most(self) -> int:
         settings = self.pulse.settings
         return max(1, round(settings.recovery_rate * settings.recovery_interval))
 
     def _is_long_look(self) -> bool:
-        if monotonic() - self._last_long_look < self.pulse.settings.queued_timeout / 4:
+        if monotonic() - self._last_long_look < self._timeout() / 2:
             return False
         self._last_long_look = monotonic()
         return True
+
+    def _timeout(self) -> float:
+        """Seconds after which a queued job is looked for; if its queue is empty, it is lost."""
+        return min(self.pulse.settings.queued_timeout, _EMPTY_AFTER)
 
     def _overdue(
         self, client: Any, most: int, *, long_look: bool
     ) -> tuple[list[tuple[str, str]], bytes, bytes]:
         settings = self.pulse.settings
-        timeout = us(settings.queued_timeout) if long_look else 0
+        timeout = us(self._timeout()) if long_look else 0
         args = [most, timeout, us(settings.retention)]
         calls = [
             OVERDUE.with_([p.leases, p.held, p.queued, p.done], [*args, self._waiting.begin(p), PAGE])
             for p in self.pulse.keys.all_partitions()
         ]
+        alone: dict[str, str] = {}
         found: dict[str, str] = {}
         pages: list[list[bytes]] = []
         *looks, (holder, turn) = run_all(client, [*calls, ask(self.pulse)])
         for lapsed, held, long in looks:
-            found |= {job_id.decode(): "lapsed" for job_id in [*lapsed, *held]}
+            alone |= {job_id.decode(): "lapsed" for job_id in lapsed}
+            found |= {job_id.decode(): "lapsed" for job_id in held}
             pages.append(long)
         # Those that are known to be alone come first.
+        found = self._judged(client, alone) | {i: why for i, why in found.items() if i not in alone}
         waiting = self._waiting.lost(client, pages) if long_look else []
-        found = found | {job_id: "lost" for job_id in waiting if job_id not in found}
+        found |= {i: "lost" for i in waiting if i not in alone and i not in found}
         return list(found.items()), holder, turn

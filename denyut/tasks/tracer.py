@@ -40,6 +40,7 @@ from denyut.tasks.keying import KEY_HEADER, key_of_message
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
+from denyut.tasks.restore import restore
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import current_block
 
@@ -242,6 +243,18 @@ class _Delivery:
             return exc
         return None
 
+    def _restore(self, answer: Claim, retention: float) -> bool:
+        return restore(
+            self.pulse,
+            self.id,
+            answer,
+            generation=self.stamp.gen,
+            task=self.task.name,
+            queue=self.queue,
+            message=self._message,
+            retention=retention,
+        )
+
     def _attempt(self, answer: Claim, followed: Followed | None) -> Attempt:
         run = JobRun(
             id=self.id,
@@ -254,7 +267,6 @@ class _Delivery:
             pulse=self.pulse,
         )
         retention = self.task.retention or self.pulse.settings.retention
-        run.save = lambda text: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention)
         sends, stores, tells = _left_to_do(self.task, self.request)
         attempt = Attempt(
             pulse=self.pulse,
@@ -266,6 +278,11 @@ class _Delivery:
             sends=sends,
             stores=stores,
             tells=tells,
+        )
+        attempt.restore = lambda: self._restore(answer, retention)
+        run.save = lambda text: attempt.guarded(
+            lambda: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention),
+            refused=False,
         )
         _instead(attempt, answer, followed, str(self.request.get(KEY_HEADER) or ""))
         if self.refused is not None and answer.code == Code.CLAIMED:

@@ -16,6 +16,7 @@ app.conf.update(
     broker_url=os.environ["CELERY_BROKER_URL"],
     result_backend=os.environ["CELERY_BROKER_URL"],
     worker_prefetch_multiplier=int(os.environ.get("PREFETCH", "1")),
+    denyut_redis_url=os.environ.get("DENYUT_REDIS_URL"),
     denyut_lease_ttl=float(os.environ.get("LEASE_TTL", "2.0")),
     denyut_max_crashes=int(os.environ.get("MAX_CRASHES", "3")),
     denyut_stall_after=float(os.environ.get("STALL_AFTER", "60.0")),
@@ -78,3 +79,11 @@ def kill_worker(number: int) -> None:
     time.sleep(1.5)
     os.kill(os.getppid(), number)
     time.sleep(60)
+
+
+@app.task
+def waits(seconds: float) -> list[int]:
+    """Take a while without a word to anybody; returns its attempt and its crashes."""
+    job = current_job()
+    time.sleep(seconds)  # the work
+    return [job.attempt, job.crashes]

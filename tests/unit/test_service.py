@@ -3,6 +3,8 @@ from __future__ import annotations
 from threading import Event
 from threading import enumerate as threads
 
+from support import wait_until
+
 from denyut.service import Service
 
 
@@ -47,3 +49,29 @@ def test_stopping_what_does_not_run_does_nothing():
     service.stop()
     service.stop()
     assert service.interrupts == 1
+
+
+def test_a_thread_that_has_died_is_started_again_and_one_that_was_stopped_is_not():
+    class Mortal(Service):
+        thread_name = "mortal"
+
+        def __init__(self):
+            super().__init__()
+            self.lives = 0
+
+        def run(self):
+            self.lives += 1
+            if self.lives > 1:
+                self.stopping.wait()
+
+        def interrupt(self):
+            pass
+
+    mortal = Mortal()
+    assert not mortal.revive(), "it was never started"
+    mortal.start()
+    wait_until(mortal.revive, what="its death")
+    wait_until(lambda: mortal.lives == 2, what="its second life")
+    assert not mortal.revive()
+    mortal.stop()
+    assert not mortal.revive()

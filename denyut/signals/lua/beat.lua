@@ -2,7 +2,8 @@
 -- KEYS: 1 leases, 2 held; then of each job: record, lease, alive, telemetry, events;
 --       then of each message in hand: record
 -- ARGV: 1 lease ttl (us), 2 alive ttl (ms), 3 time to keep telemetry and events (ms), 4 most events,
---       5 version of this beat, 6 how late it is (ms), 7 number of jobs; then of each job: id, owner,
+--       5 version of this beat, 6 how late it is (ms), 7 number of jobs, 8 time since the last beat that
+--       was answered (us); then of each job: id, owner,
 --       fence, attempt, progress_seq, done, total, progress, unit, stage_seq, stage, rss_mb,
 --       rss_peak_mb, cpu_s, '1' if its worker is ending it; then the ids of the messages in hand
 -- Returns: {places of jobs whose lease is lost, places of jobs to be cancelled, {place, error, ...}},
@@ -11,7 +12,7 @@
 -- @include time
 local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
-local HEAD, PER_JOB, PER_KEYS = 7, 15, 5
+local HEAD, PER_JOB, PER_KEYS = 8, 15, 5
 local ENDS = {COMPLETED = true, FAILED = true, CANCELLED = true, EXPIRED = true, IGNORED = true,
   REJECTED = true, DEAD = true}
 local leases, held, now = KEYS[1], KEYS[2], now_us()
@@ -22,8 +23,14 @@ local lost, cancelled, errors, renewed = {}, {}, {}, {}
 -- LAPSED: the lease is gone, but the record still names this very fence and what it does is not over.
 -- Redis lost the key, or it lapsed and nobody has taken over: it may be taken again.
 -- OVER: the attempt has ended by itself, its process has not told yet. Nothing is lost.
+-- FORGOTTEN: Redis has lost the claim. Fences only grow, so a live record with a lower one is of an older
+-- time that is back; and a record that was there while this worker's lease had not lapsed cannot have ended.
 local function standing(holder, mine, fence, state, recorded, settled, crashed, started)
   if holder == mine then return 'OURS' end
+  local of_holder = holder and tonumber(string.match(holder, '#(%d+)$')) or 0
+  local newest = of_holder < tonumber(fence)
+  if newest and (state and not ENDS[state] and tonumber(recorded or 0) < tonumber(fence)
+    or not state and tonumber(ARGV[8]) < ttl) then return 'FORGOTTEN' end
   if holder or not state or recorded ~= fence then return 'LOST' end
   if state == 'RUNNING' or (ENDS[state] and settled == '0') then return 'LAPSED' end
   if state == 'QUEUED' and tonumber(crashed or 0) >= tonumber(started or 0) then return 'LOST' end
@@ -78,6 +85,13 @@ local function beat(i)
   if what == 'LOST' then
     lost[#lost + 1] = i
     return
+  end
+  if what == 'FORGOTTEN' and r[1] then
+    redis.call('HSET', record, 'state', 'RUNNING', 'fence', fence, 'owner', a[2], 'attempt', a[4],
+      'started_at', now_text, 'settled', '0')
+    redis.call('HINCRBY', record, 'version', 1)
+    redis.call('ZREM', held, id)
+    r[1] = 'RUNNING'
   end
   if r[6] then cancelled[#cancelled + 1] = i end
   -- PEXPIRE first: a full server accepts it, and after a script's first write the others too.

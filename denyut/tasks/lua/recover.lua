@@ -66,8 +66,8 @@ end
 
 if state == 'RUNNING' then
   if owned then
+    unindex(id)  -- where else it was, an older state of Redis that is back has put it
     redis.call('ZADD', leases, int(now + math.max(left, 0) * 1000), id)
-    redis.call('ZREM', held, id)
     return nothing()
   end
   local known = ARGV[12]

@@ -113,11 +113,6 @@ def test_an_attempt_that_was_taken_for_crashed_is_lost(stage):
     assert stage.ttl("j") < 0
 
 
-def test_a_job_without_a_record_and_lease_is_lost(stage):
-    stage.begin(0, "j")
-    assert ids(stage.beat().lost) == ["j"]
-
-
 def test_a_cancelled_job_is_told_once_and_keeps_its_lease(stage):
     stage.run(0, "j", cancel="1")
     done = stage.beat()
@@ -238,3 +233,31 @@ def test_a_beat_says_which_jobs_the_worker_is_ending(stage):
     stage.beater.beat(stage.client, stage.beater.jobs(), draining=lambda job: job.job_id == "j")
     draining = [stage.client.hget(stage.keys.job(name).record, "draining") for name in "jk"]
     assert draining == [str(FENCE).encode(), None]
+
+
+def test_a_beat_takes_a_job_again_whose_record_redis_has_lost(stage):
+    stage.run(0, "j")
+    stage.beat()
+    stage.client.flushall()
+    done = stage.beat()
+    assert done.lost == []
+    assert stage.ttl("j") > 5000
+
+
+def test_a_beat_takes_a_job_again_whose_claim_was_rolled_back(stage):
+    stage.run(0, "j")
+    stage.set_record("j", state="QUEUED", fence=FENCE - 5, attempt=0)
+    stage.client.set(stage.keys.job("j").lease, f"before#{FENCE - 5}")
+    done = stage.beat()
+    assert done.lost == []
+    record = stage.client.hgetall(stage.keys.job("j").record)
+    assert (record[b"state"], record[b"fence"]) == (b"RUNNING", str(FENCE).encode())
+    assert stage.ttl("j") > 5000
+
+
+def test_a_worker_that_was_silent_for_longer_than_a_lease_has_lost_a_job_without_a_record(stage):
+    stage.run(0, "j")
+    stage.beat()
+    stage.beater._answered -= 60
+    stage.client.flushall()
+    assert ids(stage.beat().lost) == ["j"]

@@ -208,3 +208,27 @@ def test_the_pool_is_not_told_from_another_thread_where_that_is_not_safe(make_li
     life._worker.pool = SimpleNamespace(_pool=SimpleNamespace(maintain_pool="maintain"))
     monkeypatch.setattr(kombu, "VERSION", (5, 6, 2))
     life._nudge_pool()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    ("part", "step"),
+    [("heartbeat", "_beat"), ("recovery", "step"), ("handover", "_recover"), ("schedule", "step")],
+)
+def test_a_thread_that_dies_in_a_worker_is_started_again(make_life, monkeypatch, part, step):
+    life = make_life(denyut_recovery_interval=0.05)
+    worker = worker_of(life)
+    life.on_init(sender=worker)
+    life.on_started(worker)
+    service = getattr(life, part)
+    victim, real = service._thread, getattr(service, step)
+
+    def die(*_):
+        monkeypatch.setattr(service, step, real)
+        raise SystemExit  # what no thread of ours catches
+
+    monkeypatch.setattr(service, step, die)
+    if part == "handover":
+        service.give(SimpleNamespace(job_id="j", pid=1, attempt=1))
+    wait_until(lambda: not victim.is_alive(), timeout=20, what="its death")
+    wait_until(lambda: service._thread is not victim and service._thread.is_alive(), what="its second life")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from support import wait_until
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support import DiedError, wait_until
 
 from denyut.states import State
 from denyut.tasks.recovery import Recovery
@@ -118,3 +122,88 @@ def test_a_job_that_its_queue_has_passed_over_is_published_again_and_then_looked
     seconds, micros = client.time()
     ahead = client.zscore(part.queued, lost.id) - (seconds * 10**6 + micros)
     assert 0 < ahead <= 10**6
+
+
+def test_many_recoverers_at_once_publish_each_job_once(bench):
+    crashed = run_and_crash(bench, 12)
+    recoveries = [Recovery(bench.pulse) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        moved = list(pool.map(lambda recovery: recovery.step(), recoveries))
+    assert sum(moved) == 12
+    assert sorted(m.headers["id"] for m in bench.messages()) == sorted(crashed)
+    assert {bench.record(i).crashes for i in crashed} == {1}
+
+
+def look_for_lost(bench, job_id, seconds):
+    """Let a job be queued for ``seconds`` already, and look once."""
+    part = bench.pulse.keys.partition(bench.pulse.keys.partition_of(job_id))
+    bench.pulse.store.client.zincrby(part.queued, -round(seconds * 1e6), job_id)
+    recovery = Recovery(bench.pulse)
+    recovery._last_long_look -= 100
+    return recovery.step()
+
+
+def test_a_message_that_the_broker_lost_is_missed_after_ten_seconds_in_an_empty_queue(bench):
+    lost = noop_task(bench).delay(1)
+    bench.messages()
+    assert look_for_lost(bench, lost.id, 9) == 0
+    assert look_for_lost(bench, lost.id, 2) == 1
+    assert [m.headers["id"] for m in bench.messages()] == [lost.id]
+
+
+def test_a_long_queue_makes_no_copies(bench):
+    task = noop_task(bench)
+    ids = [task.delay(n).id for n in range(5)]
+    assert sum(look_for_lost(bench, job_id, 50) for job_id in ids) == 0
+    assert len(bench.messages()) == 5
+
+
+def test_a_retry_whose_process_died_before_its_message_was_sent_is_sent(bench, monkeypatch):
+    from kombu.messaging import Producer
+
+    @bench.task(name="t.flaky", bind=True)
+    def flaky(self):
+        if self.request.retries == 0:
+            raise self.retry(countdown=0)
+        return "done"
+
+    def die(*args, **kwargs):
+        raise DiedError
+
+    result = flaky.delay()
+    [message] = bench.messages()
+    with monkeypatch.context() as patch:
+        patch.setattr(Producer, "publish", die)
+        with pytest.raises(DiedError):
+            bench.run(message)
+    assert bench.messages() == []
+    assert look_for_lost(bench, result.id, 11) == 1
+    bench.drain()
+    assert result.get(timeout=5) == "done"
+    assert bench.record(result.id).crashes == 0
+
+
+def test_after_an_outage_of_redis_workers_have_the_time_of_a_lease_to_come_back(make_bench):
+    bench = make_bench(denyut_lease_ttl=1.0)
+    [crashed] = run_and_crash(bench, 1)
+    recovery = Recovery(bench.pulse)
+    recovery._outage = True  # as the loop notes it
+    begin = time.monotonic()
+    assert recovery.step() == 0
+    wait_until(recovery.step, what="its recovery")
+    assert time.monotonic() - begin >= 1.0
+    assert bench.record(crashed).crashes == 1
+
+
+def test_a_redis_that_was_just_started_with_its_data_is_given_that_time_too(make_bench, restartable_valkey):
+    url = restartable_valkey.url
+    bench = make_bench(url=url, denyut_lease_ttl=3.0)
+    run_and_crash(bench, 1)
+    time.sleep(1.1)  # INFO tells whole seconds
+    restartable_valkey.kill()
+    restartable_valkey.start()
+    recovery = Recovery(bench.pulse)
+    begin = time.monotonic()
+    assert recovery.step() == 0
+    wait_until(recovery.step, what="its recovery")
+    assert time.monotonic() - begin >= 1.0
