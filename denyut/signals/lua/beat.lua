@@ -10,6 +10,7 @@
 --       places counted from 0 in the order of the arguments
 -- Complexity: O(jobs * log n), n of the partition. Sent twice, it changes nothing more.
 -- @include time
+-- @include story
 local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local HEAD, PER_JOB, PER_KEYS = 8, 15, 5
@@ -103,6 +104,7 @@ local function beat(i)
   if a[15] == '1' then redis.call('HSET', record, 'draining', fence) end
   local new_stage, late = write_telemetry(telemetry, a)
   if new_stage then
+    if redis.call('EXISTS', events) == 0 then begin_story(record, events) end
     redis.call('XADD', events, 'MAXLEN', '~', most_events, '*',
       'type', 'stage', 'fence', fence, 'attempt', a[4], 'data', a[11])
   end

@@ -143,6 +143,18 @@ def test_each_stage_becomes_one_event_however_often_it_beats(stage):
     assert stage.events("j")[0] == {"type": "stage", "fence": str(FENCE), "attempt": "1", "data": "LOADING"}
 
 
+def test_a_stage_that_begins_the_stream_is_told_after_what_came_before(stage):
+    stage.run(0, "j")
+    stage.set_record(
+        "j", queued_at=1_000_000, started_at=2_000_000, attempt=1, owner="w@h|ab", pid=5, enq="x"
+    )
+    stage.block.slot(0).stage("LOADING")
+    stage.beat()
+    enqueued, claimed, loading = stage.events("j")
+    assert [event["type"] for event in (enqueued, claimed, loading)] == ["enqueued", "claimed", "stage"]
+    assert (claimed["by"], claimed["pid"], claimed["fence"]) == ("w@h|ab", "5", str(FENCE))
+
+
 def test_a_job_without_stages_has_no_events(stage):
     stage.run(0, "j")
     stage.block.slot(0).progress(1, 2)
