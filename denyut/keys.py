@@ -171,3 +171,13 @@ class Keys:
     def schedule_watch(self) -> str:
         """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""
         return f"{self.prefix}:{{w}}:schedule"
+
+    def record_pattern(self) -> str:
+        """Return a glob for SCAN that all record keys match, and some other keys of jobs."""
+        return "".join(f"\\{c}" if c in "*?[]^\\" else c for c in self.prefix) + ":{*}:job:*"
+
+    def id_of_record(self, key: str) -> str | None:
+        """Return the id of the job whose record has the name ``key``; None if it is no record's name."""
+        found = key.partition("}:job:")[2]
+        job_id = found.removeprefix(":")
+        return job_id if job_id and self.job(job_id).record == key else None

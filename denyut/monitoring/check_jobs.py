@@ -52,7 +52,7 @@ def check_audit(pulse: Denyut, client: Any) -> Check:
     missing = sum(partition.missing for partition in partitions)
     if missing:
         message = f"{missing} of {accepted} accepted job(s) have neither ended nor are they known"
-        hint = "keys were deleted or evicted; or a replacement is just under way: look again"
+        hint = "keys were deleted or evicted (see jobs reindex); or a replacement is under way: look again"
         return Check.warn("audit", message, hint)
     ended = sum(partition.ended for partition in partitions)
     return Check.ok("audit", f"{accepted} job(s) were accepted, {ended} have ended, all others are known")

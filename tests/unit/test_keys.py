@@ -118,3 +118,11 @@ def test_the_watch_of_the_schedules_shares_its_slot_with_the_workers():
     keys = Keys("denyut")
     assert keys.schedule_watch() == "denyut:{w}:schedule"
     assert slot_tag([keys.schedule_watch(), keys.workers()]) == "w"
+
+
+@given(IDS)
+def test_the_id_of_a_job_can_be_read_from_the_name_of_its_record_and_from_no_other(job_id):
+    keys = Keys("denyut")
+    job = keys.job(job_id)
+    assert keys.id_of_record(job.record) == job_id
+    assert {keys.id_of_record(name) for name in (job.lease, job.alive, job.telemetry, job.events)} == {None}
