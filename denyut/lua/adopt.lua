@@ -1,3 +1,15 @@
+-- The record as a claim reads it (needs job).
+local function read(now)
+  local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
+    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run',
+    'version', 'copies', 'seen', 'queued_at', 'cancel')
+  return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
+    fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
+    follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
+    digest = r[13] or '', run = r[14] or '0', version = tonumber(r[15] or 0), copies = r[16], seen = r[17],
+    queued_at = tonumber(r[18] or now), cancel = r[19]}
+end
+
 -- The record of a message that has none, from the arguments of claim.lua (needs time, job). Returns nil, or
 -- the answer of the claim if there is to be none (yet).
 local function adopt(id, task, now, retention)

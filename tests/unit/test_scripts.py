@@ -81,7 +81,7 @@ def test_a_script_uses_the_keys_and_arguments_that_its_head_lists(path):
 
 @pytest.mark.parametrize("path", FILES, **BY_NAME)
 def test_a_script_is_short(path):
-    assert len(path.read_text().splitlines()) <= 150
+    assert len(path.read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize("path", SCRIPTS, **BY_NAME)

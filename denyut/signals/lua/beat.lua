@@ -11,32 +11,14 @@
 -- Complexity: O(jobs * log n), n of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include story
+-- @include standing
 local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local HEAD, PER_JOB, PER_KEYS = 8, 15, 5
-local ENDS = {COMPLETED = true, FAILED = true, CANCELLED = true, EXPIRED = true, IGNORED = true,
-  REJECTED = true, DEAD = true}
 local leases, held, now = KEYS[1], KEYS[2], now_us()
 local ttl_ms, deadline, now_text, version_text = int(ttl / 1000), int(now + ttl), int(now), int(version)
 local put_off = tonumber(keep_ms) * 1000 / 4  -- us; so that what is left is never less than 3/4
 local lost, cancelled, errors, renewed = {}, {}, {}, {}
-
--- LAPSED: the lease is gone, but the record still names this very fence and what it does is not over.
--- Redis lost the key, or it lapsed and nobody has taken over: it may be taken again.
--- OVER: the attempt has ended by itself, its process has not told yet. Nothing is lost.
--- FORGOTTEN: Redis has lost the claim. Fences only grow, so a live record with a lower one is of an older
--- time that is back; and a record that was there while this worker's lease had not lapsed cannot have ended.
-local function standing(holder, mine, fence, state, recorded, settled, crashed, started)
-  if holder == mine then return 'OURS' end
-  local of_holder = holder and tonumber(string.match(holder, '#(%d+)$')) or 0
-  local newest = of_holder < tonumber(fence)
-  if newest and (state and not ENDS[state] and tonumber(recorded or 0) < tonumber(fence)
-    or not state and tonumber(ARGV[8]) < ttl) then return 'FORGOTTEN' end
-  if holder or not state or recorded ~= fence then return 'LOST' end
-  if state == 'RUNNING' or (ENDS[state] and settled == '0') then return 'LAPSED' end
-  if state == 'QUEUED' and tonumber(crashed or 0) >= tonumber(started or 0) then return 'LOST' end
-  return 'OVER'
-end
 
 local function numeric(text)
   return tonumber(text) or 0
@@ -81,7 +63,7 @@ local function beat(i)
   local id, fence = a[1], a[3]
   local mine = a[2] .. '#' .. fence
   local r = redis.call('HMGET', record, 'state', 'fence', 'settled', 'crashed_at', 'started_at', 'cancel')
-  local what = standing(redis.call('GET', lease), mine, fence, unpack(r, 1, 5))
+  local what = standing(ttl, tonumber(ARGV[8]), redis.call('GET', lease), mine, fence, unpack(r, 1, 5))
   if what == 'OVER' then return end
   if what == 'LOST' then
     lost[#lost + 1] = i

@@ -25,27 +25,16 @@ local id, owner, token, task = ARGV[1], ARGV[2], ARGV[4], ARGV[12]
 local ttl, retention = tonumber(ARGV[8]), tonumber(ARGV[11])
 local now, me = now_us(), {by = owner, pid = ARGV[3], gen = ARGV[5]}
 
-local function read()
-  local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
-    'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run',
-    'version', 'copies', 'seen', 'queued_at', 'cancel')
-  return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
-    fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
-    follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
-    digest = r[13] or '', run = r[14] or '0', version = tonumber(r[15] or 0), copies = r[16], seen = r[17],
-    queued_at = tonumber(r[18] or now), cancel = r[19]}
-end
-
-local job = read()
+local job = read(now)
 if not job.state then
   local refusal = adopt(id, task, now, retention)
   if refusal then return refusal end
-  job = read()
+  job = read(now)
 end
 
 local holder = redis.call('GET', lease)
 if job.state == 'RUNNING' and not holder and job.cancel then  -- it was told to stop, and has
-  job = cancel_now(id, now, job.fence, job.attempt, task, job.cancel, me) and read()
+  job = cancel_now(id, now, job.fence, job.attempt, task, job.cancel, me) and read(now)
 end
 local terminal = not (job.state == 'QUEUED' or job.state == 'RUNNING' or job.state == 'SCHEDULED'
   or job.state == 'RETRYING')

@@ -22,9 +22,7 @@ local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fen
 local state, gen, fence = r[1], tonumber(r[2] or 0), tonumber(r[5] or 0)
 local me = {by = ARGV[10], pid = ARGV[11], gen = int(gen)}
 
-local function nothing()
-  return {'NOTHING', state or ''}
-end
+local function nothing() return {'NOTHING', state or ''} end
 
 local function send(reason)
   me.gen = int(gen)
@@ -38,24 +36,22 @@ local function publish(reason)
   return send(reason)
 end
 
--- A suspect waits for its turn, off the index of lost messages. Should nobody have lined it up, its hold ends.
-local WAIT = 30000000
+-- A suspect waits for its turn, off the index of lost messages. Should nobody have lined it up, its hold
+-- ends after 30 s.
 local function wait()
   redis.call('HSET', record, 'waits', int(gen))
-  redis.call('ZADD', held, int(now + WAIT), id)
+  redis.call('ZADD', held, int(now + 30000000), id)
   return {'SUSPECT'}
 end
 
-local function tell_celery(crashes)
+local function tell_celery(what, ...)
   fence = math.max(fence + 1, now)
   funeral(id, now, fence, tonumber(ARGV[8]))
-  return {'DEAD', r[10] or '', int(fence), crashes, r[14] or ''}
+  return {what, r[10] or '', int(fence), ...}
 end
 
-if not state or r[6] == '1' then  -- gone, or ended and settled
-  unindex(id)
-  return nothing()
-end
+-- @include lost
+if not state or r[6] == '1' then unindex(id) return nothing() end  -- gone, or ended and settled
 
 local left = redis.call('PTTL', lease)
 local dead = why == 'child' and r[12] == ARGV[3] and r[13] == ARGV[4]
@@ -83,7 +79,7 @@ if state == 'RUNNING' then
   local budget = crash_budget(tonumber(ARGV[6]))
   if what == 'crashed' and crashes > budget then
     die(id, now, fence, r[3], crashes, budget, r[9], me)
-    return tell_celery(crashes)
+    return tell_celery('DEAD', crashes, r[14] or '')
   end
   gen = gen + 1
   redis.call('HSET', record, 'state', 'QUEUED', 'gen', gen)
@@ -92,31 +88,7 @@ if state == 'RUNNING' then
   return publish(what)
 end
 
-if state == 'QUEUED' then
-  if r[11] then return nothing() end  -- its replacement is on the way
-  local deadline = tonumber(redis.call('ZSCORE', held, id) or 0)
-  local waits = redis.call('HGET', record, 'waits') == int(gen)
-  if why == 'turn' and waits then
-    redis.call('HDEL', record, 'waits')
-    return publish('suspected')
-  elseif why == 'turn' or (waits and deadline > now) then
-    return nothing()
-  elseif waits then
-    return wait()
-  elseif why == 'child' then
-    local had = tonumber(ARGV[5])
-    if had ~= 0 and had ~= gen then return nothing() end
-  elseif deadline > now or (deadline == 0 and why ~= 'lost') then
-    return nothing()
-  end
-  count('republished', r[9])
-  local reply = publish('lost')
-  if why == 'lost' then  -- a copy may be on its way after all: look again after twice the time
-    local copies = redis.call('HINCRBY', record, 'copies', 1)
-    redis.call('ZADD', queued, int(now + tonumber(ARGV[9]) * (2 ^ math.min(copies, 20) - 1)), id)
-  end
-  return reply
-end
+if state == 'QUEUED' then return send_lost() end
 
 if state == 'SCHEDULED' or state == 'RETRYING' then
   unindex(id)  -- its place is in the schedule, and nowhere else
@@ -133,11 +105,9 @@ if left <= 0 and tonumber(redis.call('ZSCORE', leases, id) or 0) > now then retu
 redis.call('DEL', lease, alive)
 unindex(id)
 if state == 'EXPIRED' or state == 'CANCELLED' then  -- there is no result to replay: the caller tells Celery
-  fence = math.max(fence + 1, now)
-  funeral(id, now, fence, tonumber(ARGV[8]))
-  return {state, r[10] or '', int(fence), r[14] or '', redis.call('HGET', record, 'error') or '["", ""]'}
+  return tell_celery(state, r[14] or '', redis.call('HGET', record, 'error') or '["", ""]')
 end
-if state == 'DEAD' then return tell_celery(tonumber(r[4])) end
+if state == 'DEAD' then return tell_celery('DEAD', tonumber(r[4]), r[14] or '') end
 -- Ended, but its continuation was not sent: the message goes out again and is replayed.
 gen = gen + 1
 redis.call('HSET', record, 'gen', gen)
