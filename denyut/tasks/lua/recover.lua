@@ -54,7 +54,9 @@ end
 if not state or r[6] == '1' then unindex(id) return nothing() end  -- gone, or ended and settled
 
 local left = redis.call('PTTL', lease)
+-- A lease that another has taken since, to tell Celery how the job ended, is not the dead process's.
 local dead = why == 'child' and r[12] == ARGV[3] and r[13] == ARGV[4]
+  and (state == 'RUNNING' or redis.call('GET', lease) == ARGV[3] .. '#' .. int(fence))
 local owned = left > 0 and not dead
 if state == 'RUNNING' and r[16] and not owned then  -- it was told to stop, and has
   state, fence = 'CANCELLED', tonumber(cancel_now(id, now, fence, r[3], r[9], r[16], me))

@@ -214,3 +214,19 @@ def test_a_job_that_has_every_worker_told_to_end_is_to_blame_in_the_end(bench, v
         recover(bench.pulse, result.id, "lapsed")
         crashes.append(bench.record(result.id).crashes)
     assert crashes == [0] * 10 + [1, 2]
+
+
+def test_a_late_notice_of_a_dead_process_does_not_disturb_who_tells_how_its_job_ended(bench, dies, valkey):
+    """Else error links and chords would hear of it twice."""
+    from denyut.tasks.recover import RECOVER
+
+    result = dies.start()
+    keys, pid = bench.pulse.keys.script(result.id), str(bench.record(result.id).pid)
+    owner = bench.record(result.id).owner
+    bench.crash(result.id)
+    valkey.hset(bench.pulse.keys.job(result.id).record, "crashes", 99)
+    times = [10_000_000, 6_000_000, 60_000_000]
+    first = RECOVER(valkey, keys, [result.id, "lapsed", "", 0, 0, 3, *times, "r", 1, "blamed"])
+    assert first[0] == b"DEAD"
+    late = RECOVER(valkey, keys, [result.id, "child", owner, pid, -1, 3, *times, "w", 1, ""])
+    assert late[0] == b"NOTHING"
