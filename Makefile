@@ -3,6 +3,7 @@
 #   make test     lint, types and every test
 #   make lint     ruff: rules and format
 #   make types    mypy, strict: the package, and user code against it
+#   make model    the model of the protocol, for long: MINUTES=5, SEED=N for the same examples again
 #   make demo     the flights demonstration (KEEP=1 leaves it running)
 #   make conformance   Celery's own integration suite, with stock tasks and with jobs (over an hour)
 #   make bench    throughput and latency, measured here
@@ -17,10 +18,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TESTS  ?=
+MINUTES ?= 5
 SUITE  := .conformance
 ARGS   ?=
 
-.PHONY: test lint types demo bench conformance campaign soak clean
+.PHONY: model test lint types demo bench conformance campaign soak clean
 
 test: lint types $(SUITE)/newest/prepared
 	$(BIN)/python -m pytest $(TESTS)
@@ -32,6 +34,9 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
 	$(BIN)/mypy --strict tests/typing
+
+model: $(VENV)/test.stamp
+	$(BIN)/python tests/model/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/flights/demo.py $(if $(filter 1,$(KEEP)),--keep)
