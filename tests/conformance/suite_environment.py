@@ -23,6 +23,8 @@ CACHE = ROOT / ".conformance"
 
 #: What modules of the suite import beyond Celery's own dependencies and its test tools.
 _IMPORTED = ("cryptography", "django>=4.2", "pydantic>=2", "requests", "tblib")
+#: With redis-py 8, which reads for 5 s at most, blocking reads of the older suite break, stock as well.
+_PINNED = {"oldest": ("redis<8",)}
 #: Of the sdist: the suite, and the tables in pyproject.toml and setup.cfg that configure pytest.
 _WANTED = ("t", "pyproject.toml", "setup.cfg")
 
@@ -83,7 +85,8 @@ class SuiteEnvironment:
         made._unpack(requirement)
         version = made._version()
         tools = suite_tools((made.folder / "test.txt").read_text())
-        made._pip("install", f"celery[redis]=={version}", *_own_dependencies(_project()), *tools, *_IMPORTED)
+        wanted = [*_own_dependencies(_project()), *tools, *_IMPORTED, *_PINNED.get(name, ())]
+        made._pip("install", f"celery[redis]=={version}", *wanted)
         (made.folder / "prepared").write_text(_stamp(name))
         return made
 
@@ -136,4 +139,6 @@ def _project() -> dict[str, list[str]]:
 
 def _stamp(name: str) -> str:
     project = _project()
-    return "\n".join([oldest_and_newest(project)[name], *project["dependencies"], *_IMPORTED])
+    return "\n".join(
+        [oldest_and_newest(project)[name], *project["dependencies"], *_IMPORTED, *_PINNED.get(name, ())]
+    )
