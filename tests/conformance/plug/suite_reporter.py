@@ -18,7 +18,9 @@ def _tell(**what: Any) -> None:
 def _reason(report: Any) -> str:
     crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
     text = crash.message if crash is not None else str(getattr(report, "longrepr", "") or "")
-    return " ".join(text.split())[:300]
+    # Of a module that cannot be imported pytest gives a text whose lines "E" say why.
+    said = [line[1:] for line in text.splitlines() if line.startswith("E ")]
+    return " ".join((said[-1] if said else text).split())[:300]
 
 
 def pytest_collection_finish(session: Any) -> None:
