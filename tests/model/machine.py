@@ -36,6 +36,8 @@ class Protocol(RuleBasedStateMachine):
     #: Whether Redis may lose data. The oracle does not know yet what a beat then restores (restore.lua,
     #: FORGOTTEN in beat.lua), so this is for machines without beats of running attempts.
     forgetful: ClassVar[bool] = False
+    #: Whether each example is played to its end, where everything must be settled.
+    drains: ClassVar[bool] = True
 
     @initialize()
     def begin(self) -> None:
@@ -58,7 +60,7 @@ class Protocol(RuleBasedStateMachine):
         if not hasattr(self, "failed"):
             return
         try:
-            if not self.failed:
+            if self.drains and not self.failed:
                 drain(self.world, self.producers, self.workers, self.recoverers)
         finally:
             self._inhabited.__exit__(None, None, None)

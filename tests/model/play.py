@@ -39,13 +39,16 @@ def play(
     steps: int = 40,
     library: Library | None = None,
     shrink: bool = True,
+    drains: bool = True,
 ) -> None:
     """Play ``examples`` examples of at most ``steps`` steps, drawn from the seed ``number``.
 
     Raises:
         Violation: with the steps that led to it.
     """
-    machine: Any = type("Machine", (Protocol,), {"redis": redis, "library": library or Library()})
+    machine: Any = type(
+        "Machine", (Protocol,), {"redis": redis, "library": library or Library(), "drains": drains}
+    )
     run_state_machine_as_test(
         seed(number)(machine),
         settings=settings(
