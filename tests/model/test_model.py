@@ -12,7 +12,7 @@ from model.scripts import PROTOCOL, Library, documented_codes
 pytestmark = pytest.mark.timeout(600)  # cores are shared
 
 #: Printed by a failure, with the steps; another draws other examples.
-SEED = 7
+SEED = 1
 EXAMPLES = 15
 
 #: Those that are found within a second or two; `make model` looks for all.
