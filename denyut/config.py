@@ -97,7 +97,7 @@ class Settings:
         60.0,
         1.0,
         86400.0,
-        "How long a job that shared a dead worker runs before the next of them may.",
+        "How long a job that shared two dead workers runs before the next of them may.",
         unit="s",
     )
     recovery_interval: float = _number(0.5, 0.05, 60.0, "Time between two looks for lost jobs.", unit="s")

@@ -1,7 +1,8 @@
 -- Who is to blame for an attempt that was cut short (needs time, job).
 -- A crash is counted for the job of a process that died alone, and for a job that was alone on its worker.
 -- Nobody is to blame for a worker that was told to end. Of several jobs that shared a dead worker, any may
--- have killed it: those are suspects, and run again one at a time.
+-- have killed it: those are suspects. After the first such death they run again at once, from the second on
+-- one at a time.
 local SUSPECTED_MOST = 5   -- after so many shared deaths that told nothing, each of them is counted
 local DRAINED_MOST = 10    -- a job that has its worker told to end again and again does it itself:
 local SOON = 60000000      -- each time so soon after it began (us)
@@ -20,4 +21,8 @@ local function blame(now, started, fence, known)
     return 'suspected'
   end
   return known == '' and 'judge' or 'crashed'
+end
+
+local function takes_turns()
+  return tonumber(redis.call('HGET', record, 'suspect') or 0) > 1
 end

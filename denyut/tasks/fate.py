@@ -1,7 +1,7 @@
 """Who is to blame when a whole worker dies: its running jobs are looked at together, once.
 
-A job that was alone on it is. Of several, one that ran as a suspect is, if it was the only one of that
-kind. Else nobody is known to be, and all become suspects (:mod:`denyut.tasks.suspects`). The answer is kept
+A job that was alone on it is. Of several, one that had its turn is, if it was the only one of that kind.
+Else nobody is known to be, and all become suspects (:mod:`denyut.tasks.suspects`). The answer is kept
 for a while, so that the jobs of one worker, whose leases lapse one after another, are judged alike, by
 however many recoverers.
 """
@@ -56,7 +56,7 @@ def _culprit(pulse: Denyut, client: Any, owner: str, job_id: str) -> str:
 
 
 def _running(pulse: Denyut, client: Any, owner: str) -> dict[str, bool]:
-    """Return the running jobs of ``owner``, and whether each runs as a suspect."""
+    """Return the running jobs of ``owner``, and whether each has its turn, or had it."""
     ids = [
         job_id.decode()
         for part in pulse.keys.all_partitions()
@@ -70,5 +70,5 @@ def _running(pulse: Denyut, client: Any, owner: str) -> dict[str, bool]:
             pipe.hmget(pulse.keys.job(job_id).record, "state", "owner", "suspect")
         for job_id, (state, whose, suspect) in zip(chunk, pipe.execute(), strict=True):
             if state == State.RUNNING.encode() and whose == owner.encode():
-                found[job_id] = suspect is not None
+                found[job_id] = int(suspect or 0) > 1
     return found

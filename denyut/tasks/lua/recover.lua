@@ -86,7 +86,7 @@ if state == 'RUNNING' then
   gen = gen + 1
   redis.call('HSET', record, 'state', 'QUEUED', 'gen', gen)
   count('recovered', r[9])
-  if what ~= 'drained' and redis.call('HEXISTS', record, 'suspect') == 1 then return wait() end
+  if what ~= 'drained' and takes_turns() then return wait() end
   return publish(what)
 end
 

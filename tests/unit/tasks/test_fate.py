@@ -38,14 +38,20 @@ def test_of_several_nobody_is_to_blame_however_late_one_is_looked_at(bench, runn
 
 def test_the_one_suspect_among_them_is_to_blame_and_the_others_are_not(bench, running):
     running("a")
-    running("b", suspect=1)
+    running("b", suspect=2)
     assert not is_to_blame(bench.pulse, "dead|1", "a")
     assert is_to_blame(bench.pulse, "dead|1", "b")
 
 
-def test_of_several_suspects_nobody_is_to_blame(bench, running):
-    running("a", suspect=1)
+def test_one_that_has_shared_a_single_death_is_not_to_blame(bench, running):
+    running("a")
     running("b", suspect=1)
+    assert not is_to_blame(bench.pulse, "dead|1", "b")
+
+
+def test_of_several_suspects_nobody_is_to_blame(bench, running):
+    running("a", suspect=2)
+    running("b", suspect=2)
     assert not is_to_blame(bench.pulse, "dead|1", "a")
 
 

@@ -28,8 +28,11 @@ def dies(bench):
     return dies
 
 
-def host_dies(bench, *tasks_and_args):
-    """Run jobs on a worker of their own, all at once, until it dies; return their results."""
+def host_dies(bench, *tasks_and_args, before=1):
+    """Run jobs on a worker of their own, all at once, until it dies; return their results.
+
+    ``before``: how many deaths they have shared before.
+    """
     new_node("dying@host")
     results = [task.delay(*args) for task, args in tasks_and_args]
     for message in bench.messages():
@@ -37,8 +40,18 @@ def host_dies(bench, *tasks_and_args):
             bench.run(message)
     for result in results:
         bench.crash(result.id)
+        if before:
+            bench.pulse.store.client.hset(bench.pulse.keys.job(result.id).record, "suspect", before)
     new_node("next@host")
     return results
+
+
+def test_after_the_first_shared_death_all_run_again_at_once(bench, dies):
+    results = host_dies(bench, *[(dies, (1,))] * 3, before=0)
+    Recovery(bench.pulse).step()
+    assert bench.drain() == 3
+    assert [r.get(timeout=5) for r in results] == [r.id for r in results]
+    assert [bench.record(r.id).crashes for r in results] == [0, 0, 0]
 
 
 def test_they_wait_for_each_other_and_none_has_a_crash_counted(bench, dies):
@@ -162,6 +175,7 @@ def test_a_redelivered_message_does_not_let_a_suspect_jump_the_line(bench, dies)
             bench.run(message)
     for result in results:
         bench.crash(result.id)
+        bench.pulse.store.client.hset(bench.pulse.keys.job(result.id).record, "suspect", 1)
     new_node("next@host")
     for message in messages:  # the broker gives them back
         bench.run(message)
