@@ -41,7 +41,9 @@ RESERVE = Script("denyut.tasks", "reserve")
 UNRESERVE = Script("denyut.tasks", "unreserve")
 
 
-class _Answered(Exception):
+class _Answered(BaseException):
+    """The job exists: no error, so nobody on the way out may take it for one, and try again or log it."""
+
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
 

@@ -9,7 +9,7 @@ from typing import Any
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import Terminated
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
-from celery.signals import task_revoked
+from celery.signals import task_retry, task_revoked
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
@@ -22,6 +22,7 @@ from denyut.tasks.forget import forget
 from denyut.tasks.held import held
 from denyut.tasks.leaving import leaving
 from denyut.tasks.node import current_node
+from denyut.tasks.over_limit import retry_over_limit
 from denyut.tasks.recover import recover_lost_child
 
 __all__ = ["JobRequest"]
@@ -37,6 +38,8 @@ class JobRequest(Request):  # type: ignore[misc]
 
     #: Whether this delivery has ended its job as FAILED from here; None before it was asked.
     _failed_here: bool | None = None
+    #: Whether it was retried from here, after its hard time limit; None before it was asked.
+    _retried_here: bool | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -62,6 +65,8 @@ class JobRequest(Request):  # type: ignore[misc]
         if isinstance(exc, Reject) and exc.requeue and self.acknowledged:
             # Acknowledged early, so the broker has no copy to give back; the record has one.
             recover_lost_child(self._pulse, self.id, 0, Stamp.of(self._request_dict).gen)
+        if isinstance(exc, TimeLimitExceeded) and self._retry(exc):
+            return None
         # What Celery's tracer has not seen, as a result that cannot be sent to this process: the record
         # says whether that is how the job ends.
         if not (return_ok or isinstance(exc, _NO_FAILURES) or self._fail(exc)):
@@ -71,7 +76,9 @@ class JobRequest(Request):  # type: ignore[misc]
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> Any:
-        """Fail the job at its hard time limit, unless the attempt that ran over it has lost the job."""
+        """Retry or fail the job at its hard time limit, unless another attempt has it by now."""
+        if not soft and self._retry(TimeLimitExceeded(timeout)):
+            return None
         if not soft and not self._fail(TimeLimitExceeded(timeout)):
             return self._let_go()
         return super().on_timeout(soft, timeout)
@@ -101,6 +108,30 @@ class JobRequest(Request):  # type: ignore[misc]
             )
             self._failed_here = ended or found is None
         return self._failed_here
+
+    def _retry(self, exc: Exception) -> bool:
+        """Retry the job after its hard time limit; False if it is not to be. May be asked twice."""
+        if self._retried_here is None:
+            self._retried_here = self._failed_here is None and retry_over_limit(
+                self._pulse,
+                self.task,
+                self.id,
+                exc,
+                owner=current_node().owner,
+                pid=self.worker_pid,
+                generation=Stamp.of(self._request_dict).gen,
+            )
+            if self._retried_here:
+                self._tell_retried(exc)
+        return self._retried_here
+
+    def _tell_retried(self, exc: Exception) -> None:
+        task_ready(self)
+        self.acknowledge()  # the record has the message
+        if not self.ignore_result:
+            self.task.backend.mark_as_retry(self.id, exc, request=self._context)
+        task_retry.send(sender=self.task, request=self._context, reason=exc, einfo=None)
+        self.send_event("task-retried", exception=repr(exc), traceback="")
 
     def _let_go(self) -> None:
         task_ready(self)

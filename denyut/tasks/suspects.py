@@ -1,10 +1,10 @@
 """Jobs that only shared a dead worker run again one at a time, before anybody is blamed.
 
-Most workers die of something else than their jobs: after the first shared death all run again at once. A job
-that has shared a second one waits in the store for its turn. One at a time has its turn, over all workers: its message is published, and
-should its worker die, it is known who did it. The turn is over when the job ends or retries, at the latest
-after ``denyut_suspect_turn``, so that nobody waits for ever behind a job of hours, or a queue without a
-worker. It lapses by itself, whatever dies.
+Most workers die of something else than their jobs: after the first shared death all run again at once. A
+job that has shared a second one waits in the store for its turn. One at a time has it, over all workers:
+its message is published, and should its worker die, it is known who did it. The turn is over when the job
+ends or retries, at the latest after ``denyut_suspect_turn``, so that nobody waits for ever behind a job of
+hours, or a queue without a worker. It lapses by itself, whatever dies.
 """
 
 from __future__ import annotations

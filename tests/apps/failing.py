@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 from celery import Celery
@@ -74,6 +75,15 @@ WAYS = [
 def fine() -> int:
     """Return the attempt."""
     return current_job().attempt
+
+
+@app.task(time_limit=1.0, autoretry_for=(Exception,), retry_kwargs={"countdown": 0.1, "max_retries": 2})
+def over_limit(times: int) -> int:
+    """Run over the hard time limit at the first attempts; return the attempt that did not."""
+    attempt = current_job().attempt
+    if attempt <= times:
+        time.sleep(60)  # the work that takes too long
+    return attempt
 
 
 @app.task

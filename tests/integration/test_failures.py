@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from celery import chord
+from celery.exceptions import TimeLimitExceeded
 from celery.exceptions import TimeoutError as NotYetError
 from support import wait_until
 
@@ -41,3 +42,20 @@ def test_a_chord_with_a_member_that_exits_fails_at_once(worker, pool):
     result = chord([module.fine.s(), module.ends.s("1")])(module.collect.s())
     with pytest.raises(Exception, match=r"JobExited|SystemExit"):
         result.get(timeout=20)
+
+
+@pytest.mark.parametrize("acks_late", ["0", "1"])
+def test_a_hard_time_limit_is_retried_by_the_tasks_own_policy_and_is_no_crash(worker, acks_late):
+    node = worker("apps.failing", env={"ACKS_LATE": acks_late})
+    module, pulse = node.module, node.app.denyut
+    result = module.over_limit.delay(1)
+    assert result.get(timeout=30) == 2
+    found = record(pulse, result.id)
+    assert (found.failures, found.crashes) == (1, 0)
+    spent = module.over_limit.delay(9)
+    with pytest.raises(TimeLimitExceeded):
+        spent.get(timeout=30)
+    found = wait_until(lambda: (r := record(pulse, spent.id)).settled and r)
+    assert (found.state, found.attempt, found.failures, found.crashes) == (State.FAILED, 3, 2, 0)
+    letter = pulse.jobs.dead().letters[0]
+    assert "hard time limit" in letter.reason
