@@ -72,7 +72,7 @@ class WorkerLife:
         from denyut.tasks.scheduled import install_scheduled
 
         try:
-            self.pulse.settings  # noqa: B018 - a bad setting must stop the worker here, with its own message
+            self.pulse.redis_url()  # a bad setting, or none, must stop the worker here, with its own message
             _refuse_spawn(sender)
             use_block(SlotBlock.create())
             allow(_pool_name(sender) in _MAIN_THREAD_POOLS)

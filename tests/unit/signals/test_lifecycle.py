@@ -95,6 +95,12 @@ def test_memory_that_is_not_to_be_had_stops_the_worker(make_life, monkeypatch):
         life.on_init(sender=worker_of(life))
 
 
+def test_a_worker_that_is_not_told_where_its_jobs_are_does_not_start(make_life):
+    life = make_life(broker_url="memory://")
+    with pytest.raises(SystemExit, match=r"cannot start: the broker memory:.*denyut_redis_url"):
+        life.on_init(sender=worker_of(life))
+
+
 def test_pool_processes_that_are_not_forked_are_refused(make_life):
     life = make_life()
     with pytest.raises(SystemExit, match=r"worker_pool_start_method='spawn'.*use 'fork'"):
