@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from threading import Event, Lock, Thread
+from threading import Event, RLock, Thread
 
 __all__ = ["Service"]
 
@@ -19,32 +19,38 @@ class Service(ABC):
     def __init__(self) -> None:
         self.stopping = Event()
         self._thread: Thread | None = None
-        self._reviving = Lock()
+        self._lock = RLock()
 
     def start(self) -> None:
         """Start the thread. A second call does nothing."""
-        if self._thread is None:
-            self.stopping.clear()
-            self._thread = Thread(target=self.run, name=self.thread_name, daemon=True)
-            self._thread.start()
+        with self._lock:
+            if self._thread is None:
+                self.stopping.clear()
+                self._begin()
 
     def revive(self) -> bool:
         """Start the thread again if it has died without being asked to stop; return whether it had."""
-        with self._reviving:
+        with self._lock:
             thread = self._thread
             if thread is None or thread.is_alive() or self.stopping.is_set():
                 return False
-            self._thread = None
-            self.start()
+            self._begin()
             return True
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ask the thread to stop and wait for it, at most ``timeout`` seconds."""
-        if self._thread is not None:
-            self.stopping.set()
+        with self._lock:
+            thread = self._thread
+            self.stopping.set()  # from here on nobody revives it
+        if thread is not None:
             self.interrupt()
-            self._thread.join(timeout)
+            thread.join(timeout)
             self._thread = None
+
+    def _begin(self) -> None:
+        thread = Thread(target=self.run, name=self.thread_name, daemon=True)
+        thread.start()
+        self._thread = thread  # only now: one that is not alive yet must not be taken for dead
 
     @abstractmethod
     def run(self) -> None:

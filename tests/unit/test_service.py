@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from threading import Event
+from threading import Event, Thread
 from threading import enumerate as threads
 
 from support import wait_until
@@ -75,3 +75,35 @@ def test_a_thread_that_has_died_is_started_again_and_one_that_was_stopped_is_not
     assert not mortal.revive()
     mortal.stop()
     assert not mortal.revive()
+
+
+def test_one_that_is_being_started_is_not_taken_for_dead(monkeypatch):
+    service = Counting()
+    real, met = Thread.start, []
+
+    def start(thread):
+        if thread.name == "denyut-counting" and not met:
+            watcher = Thread(target=lambda: met.append(service.revive()), daemon=True)
+            real(watcher)
+            watcher.join(0.2)  # it looks now, or when the thread has started
+        real(thread)
+
+    monkeypatch.setattr(Thread, "start", start)
+    service.start()
+    wait_until(lambda: met)
+    assert met == [False]
+    assert service.begun.wait(10)
+    assert service.runs == 1
+    service.stop()
+
+
+def test_one_that_was_stopped_in_the_same_moment_is_not_revived():
+    service = Counting()
+    service.start()
+    service.stop()
+    service.begun.clear()
+    assert not service.revive()
+    assert service.stopping.is_set()
+    service.start()
+    assert service.begun.wait(10)
+    service.stop()
