@@ -183,8 +183,10 @@ def _read_text(descriptor: int, timeout: float) -> str:
     """Read up to a NUL. The end of the pipe may never come: a child forked meanwhile has it open, too."""
     deadline = time.monotonic() + timeout
     text = b""
+    poll = select.poll()  # select() takes no descriptor over 1023, and a large process has them
+    poll.register(descriptor, select.POLLIN)
     while not text.endswith(b"\0") and (left := deadline - time.monotonic()) > 0:
-        if select.select([descriptor], [], [], left)[0]:
+        if poll.poll(left * 1000):
             chunk = os.read(descriptor, 65536)
             text += chunk
             if not chunk:

@@ -120,12 +120,14 @@ class Supervisor:
     def _wait_ready(self) -> None:
         assert self.server is not None
         deadline = time.monotonic() + self.timeout
+        starter = select.poll()
+        starter.register(self.starter, select.POLLIN)
         while server_pid(self.socket) != self.server.pid:
             if self.server.poll() is not None:
                 raise NotStarted(f"it ended with exit code {self.server.returncode}:\n{self._log_tail()}")
             if time.monotonic() > deadline:
                 raise NotStarted(f"it did not answer within {self.timeout:g} s:\n{self._log_tail()}")
-            if select.select([self.starter], [], [], 0.01)[0]:
+            if starter.poll(10):
                 raise NotStarted("its starter has ended")
 
     def _log_tail(self) -> str:

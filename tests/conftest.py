@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -128,7 +129,29 @@ def pulse(valkey_server: PrivateValkey, valkey: Redis) -> Iterator[MakePulse]:
     yield make
     for each in made:
         each.store.close()
+        _disconnect(each.app)
         each.app.close()
+
+
+def _disconnect(app: Any) -> None:
+    """Close the sockets of an app: ``app.close()`` leaves that to a garbage collection."""
+    backend = app._backend  # kombu's pools are shared by all apps of one address
+    consumer = getattr(backend, "result_consumer", None)
+    if getattr(consumer, "_pubsub", None) is not None:
+        consumer._pubsub.close()
+        consumer._pubsub = None  # results that are collected later must not connect again
+    if backend is not None and "client" in vars(backend):
+        backend.client.connection_pool.disconnect()
+
+
+@pytest.fixture(autouse=True)
+def same_logging() -> Iterator[None]:
+    """Undo what a test has made of the root logger: a worker that starts here sets it up."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture

@@ -19,7 +19,11 @@ from denyut.tasks.history import job_events
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover
 
-ME = {"by": current_node().owner, "pid": os.getpid()}
+
+@pytest.fixture
+def me():
+    """Who this process is: tests of workers give it other names."""
+    return {"by": current_node().owner, "pid": os.getpid()}
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def start_and_die(bench, task, **options):
     return result.id, message
 
 
-def test_a_job_that_goes_well_has_no_stream_and_a_story_all_the_same(bench, noop, valkey):
+def test_a_job_that_goes_well_has_no_stream_and_a_story_all_the_same(bench, noop, valkey, me):
     result = noop.delay(1)
     bench.drain()
     assert valkey.exists(bench.pulse.keys.job(result.id).events) == 0
@@ -70,7 +74,7 @@ def test_a_job_that_goes_well_has_no_stream_and_a_story_all_the_same(bench, noop
     assert [e.kind for e in (enqueued, claimed, completed)] == ["enqueued", "claimed", "completed"]
     assert enqueued.at <= claimed.at <= completed.at
     assert "@" in enqueued.by
-    assert who(claimed) == who(completed) == ME
+    assert who(claimed) == who(completed) == me
     assert (claimed.attempt, claimed.generation, claimed.fence > 0) == (1, 1, True)
 
 
@@ -84,7 +88,7 @@ def test_an_unknown_job_has_no_story(bench):
     assert job_events(bench.pulse, "nobody") == []
 
 
-def test_a_checkpoint_begins_the_stream_which_tells_first_what_came_before(bench):
+def test_a_checkpoint_begins_the_stream_which_tells_first_what_came_before(bench, me):
     @bench.task(name="t.checks")
     def checks():
         current_job().checkpoint({"row": 7})
@@ -94,33 +98,33 @@ def test_a_checkpoint_begins_the_stream_which_tells_first_what_came_before(bench
     events = job_events(bench.pulse, result.id)
     assert [e.kind for e in events][:4] == ["enqueued", "claimed", "checkpoint", "completed"]
     assert json.loads(events[2].data) == {"row": 7}
-    assert who(events[1]) == ME
+    assert who(events[1]) == me
     assert events == sorted(events, key=lambda e: e.at)
 
 
-def test_a_crash_tells_who_was_lost_when_it_last_lived_and_who_noticed(bench, dies):
+def test_a_crash_tells_who_was_lost_when_it_last_lived_and_who_noticed(bench, dies, me):
     job_id, _ = start_and_die(bench, dies)
     bench.crash(job_id)
     recover(bench.pulse, job_id, "lapsed")
     assert kinds(bench, job_id) == ["enqueued", "claimed", "crashed", "published"]
     crashed = the(bench, job_id, "crashed")
-    assert who(crashed) == ME
+    assert who(crashed) == me
     assert (crashed.more["lost"], crashed.more["lost_pid"]) == (current_node().owner, str(os.getpid()))
     assert int(crashed.data) > 0
     assert crashed.fence == the(bench, job_id, "claimed").fence
     published = the(bench, job_id, "published")
-    assert (published.data, published.generation, who(published)) == ("crashed", 2, ME)
+    assert (published.data, published.generation, who(published)) == ("crashed", 2, me)
     bench.drain()
     assert kinds(bench, job_id)[4:6] == ["recovered", "claimed"]
     assert kinds(bench, job_id)[-1] in {"completed", "settled"}
 
 
-def test_a_copy_of_a_running_job_is_refused_as_busy_and_says_under_which_lease(bench, dies):
+def test_a_copy_of_a_running_job_is_refused_as_busy_and_says_under_which_lease(bench, dies, me):
     job_id, message = start_and_die(bench, dies)
     bench.run(message)
     busy = the(bench, job_id, "busy")
     assert busy.data.startswith(f"{current_node().owner}#")
-    assert (busy.generation, who(busy)) == (1, ME)
+    assert (busy.generation, who(busy)) == (1, me)
 
 
 def test_a_copy_of_an_ended_job_is_refused_as_done_and_its_story_ends_with_its_record(bench, noop, valkey):
@@ -142,13 +146,13 @@ def test_an_older_copy_is_refused_as_stale_and_names_its_generation(bench, dies)
     assert (stale.generation, stale.data) == (1, "QUEUED")
 
 
-def test_a_storm_of_copies_is_told_five_times_and_then_as_a_count(bench, dies):
+def test_a_storm_of_copies_is_told_five_times_and_then_as_a_count(bench, dies, me):
     job_id, message = start_and_die(bench, dies)
     for _ in range(12):
         bench.run(message)
     busy = [e for e in job_events(bench.pulse, job_id) if e.kind == "busy"]
     assert [e.count for e in busy] == [1, 1, 1, 1, 1, 7]
-    assert who(busy[-1]) == ME
+    assert who(busy[-1]) == me
 
 
 def test_duplicates_and_conflicts_of_the_key_name_their_producers(bench, noop):
@@ -167,7 +171,7 @@ def test_the_same_id_again_is_a_duplicate_too(bench, noop):
     assert the(bench, "given", "duplicate").data == "the same id"
 
 
-def test_a_retry_tells_the_error_that_it_is_for(bench):
+def test_a_retry_tells_the_error_that_it_is_for(bench, me):
     @bench.task(name="t.retries", bind=True)
     def retries(self):
         if not self.request.retries:
@@ -176,7 +180,7 @@ def test_a_retry_tells_the_error_that_it_is_for(bench):
     result = retries.delay()
     bench.drain()
     retrying = the(bench, result.id, "retrying")
-    assert (json.loads(retrying.data)[0], retrying.attempt, who(retrying)) == ("KeyError", 1, ME)
+    assert (json.loads(retrying.data)[0], retrying.attempt, who(retrying)) == ("KeyError", 1, me)
     claimed = [e for e in job_events(bench.pulse, result.id) if e.kind == "claimed"]
     assert [e.attempt for e in claimed] == [1, 2]
 
@@ -190,29 +194,29 @@ def test_a_write_that_came_too_late_is_told_with_its_fence(bench, dies):
     assert (lost.fence, lost.data) == (fence - 1, "COMPLETED")
 
 
-def test_an_end_from_outside_tells_who_did_it(bench, noop):
+def test_an_end_from_outside_tells_who_did_it(bench, noop, me):
     result = noop.delay()
     end_from_outside(bench.pulse, result.id, State.CANCELLED, retention=None, running=True)
     cancelled = the(bench, result.id, "cancelled")
-    assert who(cancelled) == ME
+    assert who(cancelled) == me
 
 
-def test_a_lost_message_that_was_published_again_tells_by_whom(bench, noop):
+def test_a_lost_message_that_was_published_again_tells_by_whom(bench, noop, me):
     result = noop.delay()
     bench.messages()
     recover(bench.pulse, result.id, "lost")
     published = the(bench, result.id, "published")
-    assert (published.data, who(published)) == ("lost", ME)
+    assert (published.data, who(published)) == ("lost", me)
 
 
-def test_a_message_given_back_is_in_the_story(bench):
+def test_a_message_given_back_is_in_the_story(bench, me):
     @bench.task(name="t.rejects")
     def rejects():
         raise Reject("later", requeue=True)
 
     result = rejects.delay()
     bench.run(bench.messages()[0])
-    assert who(the(bench, result.id, "requeued")) == ME
+    assert who(the(bench, result.id, "requeued")) == me
 
 
 def test_a_dead_job_tells_the_reason_and_that_celery_heard_of_it(make_bench):

@@ -199,7 +199,9 @@ def test_a_redis_that_was_just_started_with_its_data_is_given_that_time_too(make
     url = restartable_valkey.url
     bench = make_bench(url=url, denyut_lease_ttl=3.0)
     run_and_crash(bench, 1)
-    time.sleep(1.1)  # INFO tells whole seconds
+    for part in bench.pulse.keys.all_partitions():
+        if began := bench.pulse.store.client.get(part.marker):  # long ago: INFO tells whole seconds
+            bench.pulse.store.client.set(part.marker, int(began) - 60_000_000)
     restartable_valkey.kill()
     restartable_valkey.start()
     recovery = Recovery(bench.pulse)

@@ -74,7 +74,8 @@ def test_a_crashed_job_is_published_again_with_its_own_serializer(make, serializ
     assert result.get(timeout=5) == [1, "ä"]
 
 
-@pytest.mark.parametrize("serializer", SERIALIZERS)
+# YAML carries no signatures, hence no chords: for stock Celery neither.
+@pytest.mark.parametrize("serializer", [each for each in SERIALIZERS if each.values != ("yaml",)])
 def test_a_key_and_a_chord_work_with_it(make, serializer):
     bench = make(serializer)
 
