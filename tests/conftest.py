@@ -140,8 +140,9 @@ def _disconnect(app: Any) -> None:
     if getattr(consumer, "_pubsub", None) is not None:
         consumer._pubsub.close()
         consumer._pubsub = None  # results that are collected later must not connect again
-    if backend is not None and "client" in vars(backend):
-        backend.client.connection_pool.disconnect()
+    pool = getattr(vars(backend).get("client"), "connection_pool", None) if backend is not None else None
+    if pool is not None:
+        pool.disconnect()
 
 
 @pytest.fixture(autouse=True)
