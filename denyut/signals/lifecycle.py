@@ -14,6 +14,7 @@ from denyut.errors import ConfigurationError
 from denyut.signals.control import install_control
 from denyut.signals.ended import was_ended
 from denyut.signals.step import add_step
+from denyut.signals.unacked import install_unacked
 from denyut.signals.unknown import leave_unknown
 from denyut.tasks.interrupt import allow
 from denyut.tasks.leaving import before_leaving
@@ -45,6 +46,7 @@ def connect_signals(pulse: Denyut) -> None:
     ):
         signal.connect(handler, weak=False, dispatch_uid=f"denyut-{id(pulse)}-{handler.__name__}")
     add_step(pulse.app, life.on_started, life.drain, life.stop)
+    install_unacked(pulse.app)
 
 
 logger = logging.getLogger(__name__)
