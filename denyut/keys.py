@@ -12,6 +12,7 @@ from zlib import crc32
 
 __all__ = ["JobKeys", "Keys", "PartitionKeys", "StreamKeys"]
 
+_HEX = tuple(bytes((digit,)) for digit in b"0123456789abcdef")
 _RESERVED = ("alive:", "telemetry:", "events:", ":")
 
 
@@ -68,6 +69,13 @@ class Keys:
     def partition_of(self, job_id: str) -> int:
         """Return the partition of a job id (or of a key digest): CRC-32 modulo partitions."""
         return crc32(job_id.encode()) % self.partitions
+
+    def last_digit(self, start: str, partition: int) -> str | None:
+        """Return the hex digit that takes the id ``start`` + digit into ``partition``; None if none does."""
+        so_far = crc32(start.encode())
+        fitting = (d for d in _HEX if crc32(d, so_far) % self.partitions == partition)
+        found = next(fitting, None)
+        return None if found is None else found.decode()
 
     def job(self, job_id: str) -> JobKeys:
         """Return the keys of the job ``job_id``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 from inspect import Signature, signature
-from string import Formatter, hexdigits
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -54,9 +54,9 @@ def draw_id(keys: Keys, digest: str | None = None) -> str:
     wanted = keys.partition_of(digest)
     while True:
         start = str(uuid4())[:-1]
-        for last in hexdigits[:16]:  # drawing is what takes time; one of sixteen most likely falls there
-            if keys.partition_of(start + last) == wanted:
-                return start + last
+        last = keys.last_digit(start, wanted)  # of sixteen digits, one most likely falls there
+        if last is not None:
+            return start + last
 
 
 def from_template(template: str, run: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
