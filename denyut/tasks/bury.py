@@ -10,13 +10,10 @@ from kombu.exceptions import KombuError
 
 from denyut.errors import JobDead
 from denyut.states import State
-from denyut.tasks.attempt import Attempt, activate_attempt
-from denyut.tasks.claim import Claim, Code
 from denyut.tasks.context import context_of
 from denyut.tasks.dead import read_letters
 from denyut.tasks.envelope import Envelope
-from denyut.tasks.finish import settle
-from denyut.tasks.run import JobRun
+from denyut.tasks.telling import telling
 
 if TYPE_CHECKING:
     from celery.app.task import Context
@@ -43,39 +40,27 @@ def bury(
     """
     app, traceback = pulse.app, _died_of(pulse, job_id)
     exc = JobDead(f"job {job_id} lost {crashes} workers (denyut_max_crashes={pulse.settings.max_crashes})")
-    retention = pulse.settings.retention
     context = _context(app, job_id, message) if message else None
-    if message and context is None:  # whoever waits for the result is told all the same
-        app.backend.mark_as_failure(job_id, exc, traceback)
-    if context is not None:
-        task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
-        backend = task.backend if task is not None else app.backend
-        retention = getattr(task, "retention", None) or retention
-        attempt = _attempt(pulse, task, job_id, fence, retention)
-        with activate_attempt(attempt):  # so that what is sent has the ids that a replay would give it
+    task = app._tasks.get(context.task) if context is not None else None  # noqa: SLF001 - it may be unknown
+    with telling(pulse, task, job_id, State.DEAD, fence=fence, digest=digest, owner="recovery"):
+        if context is not None:
+            backend = task.backend if task is not None else app.backend
             stored = not context.ignore_result
             backend.mark_as_failure(job_id, exc, traceback, request=context, store_result=stored)
-        signals.task_failure.send(
-            sender=task,
-            task_id=job_id,
-            exception=exc,
-            args=context.args,
-            kwargs=context.kwargs,
-            traceback=traceback,
-            einfo=None,
-        )
-    settle(pulse, job_id, fence, digest=digest, retention=retention, completed=False)
+            _send_signal(task, job_id, exc, traceback, context)
+        elif message:  # whoever waits for the result is told all the same
+            app.backend.mark_as_failure(job_id, exc, traceback)
 
 
-def _attempt(pulse: Denyut, task: Any, job_id: str, fence: int, retention: float) -> Attempt:
-    return Attempt(
-        pulse=pulse,
-        task=task,
-        queue="",
-        claim=Claim(code=Code.DEAD, owner="recovery", fence=fence),
-        run=JobRun(id=job_id, task=getattr(task, "name", ""), fence=fence),
-        retention=retention,
-        ended=State.DEAD,
+def _send_signal(task: Any, job_id: str, exc: Exception, traceback: str, context: Context) -> None:
+    signals.task_failure.send(
+        sender=task,
+        task_id=job_id,
+        exception=exc,
+        args=context.args,
+        kwargs=context.kwargs,
+        traceback=traceback,
+        einfo=None,
     )
 
 

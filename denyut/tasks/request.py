@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
@@ -15,7 +16,7 @@ from celery.worker.state import task_ready
 
 from denyut.errors import JobExited, StepAside, Stopped
 from denyut.states import State
-from denyut.tasks.cancel import end_from_outside
+from denyut.tasks.cancel import Ended, end_from_outside
 from denyut.tasks.envelope import Stamp
 from denyut.tasks.finish import text_of
 from denyut.tasks.forget import forget
@@ -24,6 +25,7 @@ from denyut.tasks.leaving import leaving
 from denyut.tasks.node import current_node
 from denyut.tasks.over_limit import retry_over_limit
 from denyut.tasks.recover import recover_lost_child
+from denyut.tasks.telling import telling
 
 __all__ = ["JobRequest"]
 
@@ -36,8 +38,8 @@ _NO_FAILURES = (Ignore, Reject, Retry, Terminated)
 class JobRequest(Request):  # type: ignore[misc]
     """Celery's request, which leaves to the job's record what the record must decide."""
 
-    #: Whether this delivery has ended its job as FAILED from here; None before it was asked.
-    _failed_here: bool | None = None
+    #: What became of its job when it was to end as FAILED from here; None before it was asked.
+    _ended: Ended | None = None
     #: Whether it was retried from here, after its hard time limit; None before it was asked.
     _retried_here: bool | None = None
 
@@ -73,7 +75,8 @@ class JobRequest(Request):  # type: ignore[misc]
             return self._let_go()
         if isinstance(exc, MemoryError):  # the pool process ran out; by this word Celery would end this one
             exc_info.exception = JobExited("MemoryError", text_of(exc))
-        return super().on_failure(exc_info, send_failed_event, return_ok)
+        with self._telling():
+            return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> Any:
         """Retry or fail the job at its hard time limit, unless another attempt has it by now."""
@@ -81,7 +84,8 @@ class JobRequest(Request):  # type: ignore[misc]
             return None
         if not soft and not self._fail(TimeLimitExceeded(timeout)):
             return self._let_go()
-        return super().on_timeout(soft, timeout)
+        with self._telling():
+            return super().on_timeout(soft, timeout)
 
     def cancel(self, *args: Any, **kwargs: Any) -> Any:
         """End a running job that this worker must let go of: at a cold shutdown, or without its broker.
@@ -94,8 +98,8 @@ class JobRequest(Request):  # type: ignore[misc]
 
     def _fail(self, exc: BaseException) -> bool:
         """End the job as FAILED; False if another attempt runs it, or it has ended. May be asked twice."""
-        if self._failed_here is None:
-            ended, found = end_from_outside(
+        if self._ended is None:
+            self._ended = end_from_outside(
                 self._pulse,
                 self.id,
                 State.FAILED,
@@ -105,14 +109,22 @@ class JobRequest(Request):  # type: ignore[misc]
                 owner=current_node().owner,
                 pid=self.worker_pid,
                 generation=Stamp.of(self._request_dict).gen,
+                untold=self.task,
             )
-            self._failed_here = ended or found is None
-        return self._failed_here
+        return self._ended.done or self._ended.found is None
+
+    def _telling(self) -> AbstractContextManager[None]:
+        """Return the context in which Celery is told of a job that was ended here."""
+        ended = self._ended
+        if ended is None or not ended.done:
+            return nullcontext()
+        owner, fence, digest = current_node().owner, ended.fence, ended.digest
+        return telling(self._pulse, self.task, self.id, State.FAILED, fence=fence, digest=digest, owner=owner)
 
     def _retry(self, exc: Exception) -> bool:
         """Retry the job after its hard time limit; False if it is not to be. May be asked twice."""
         if self._retried_here is None:
-            self._retried_here = self._failed_here is None and retry_over_limit(
+            self._retried_here = self._ended is None and retry_over_limit(
                 self._pulse,
                 self.task,
                 self.id,
@@ -167,10 +179,11 @@ class JobRequest(Request):  # type: ignore[misc]
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         state = State.EXPIRED if expired else State.CANCELLED
-        ended, found = end_from_outside(
+        ended = end_from_outside(
             self._pulse, self.id, state, retention=self.task.retention, running=terminated
         )
-        if ended or found is None:
+        found = ended.found
+        if ended.done or found is None:
             super()._announce_revoked(reason, terminated, signum, expired)
             return
         if found == State.CANCELLED:  # ended while it waited; its message comes here to be announced

@@ -43,6 +43,7 @@ from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.restore import restore
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import current_block
+from denyut.tasks.telling import telling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,21 +139,30 @@ class Tracer:
     def _refuse(self, delivery: _Delivery, exc: Exception) -> Any:
         """Fail a job that cannot even begin: its record, or its message, is not as it should be."""
         logger.error("job %s: cannot be run: %s", delivery.id, exc, exc_info=exc)
-        if not isinstance(exc, InvalidKey):  # of an id that is none there is no record
-            ended, found = end_from_outside(
-                delivery.pulse,
-                delivery.id,
-                State.FAILED,
-                exc,
-                retention=self.task.retention,
-                running=True,
-                owner=current_node().owner,
-                pid=os.getpid(),
-                generation=delivery.stamp.gen,
-            )
-            if found is not None and not ended:
+        if isinstance(exc, InvalidKey):  # of an id that is none there is no record
+            return tell_failure(self.task, delivery.request, exc)
+        node = current_node()
+        ended = end_from_outside(
+            delivery.pulse,
+            delivery.id,
+            State.FAILED,
+            exc,
+            retention=self.task.retention,
+            running=True,
+            owner=node.owner,
+            pid=os.getpid(),
+            generation=delivery.stamp.gen,
+            untold=self.task,
+        )
+        if not ended.done:
+            if ended.found is not None:
                 return _aside(StepAside(f"cannot be run here: {exc}", keep=True))
-        return tell_failure(self.task, delivery.request, exc)
+            return tell_failure(self.task, delivery.request, exc)
+        fence, digest, owner = ended.fence, ended.digest, node.owner
+        with telling(
+            delivery.pulse, self.task, delivery.id, State.FAILED, fence=fence, digest=digest, owner=owner
+        ):
+            return tell_failure(self.task, delivery.request, exc)
 
     def _delivered(self, attempt: Attempt, info: Any, request: dict[str, Any]) -> bool:
         """Whether Celery has sent the continuation, or never can. If not, recovery has it replayed."""

@@ -40,10 +40,10 @@ def read_or_end(pulse: Denyut, job_id: str, message: str | bytes) -> Envelope | 
             f"job {job_id}: its stored message cannot be read ({exc}); it can never run"
         )
     logger.error("%s", error)
-    ended, found = end_from_outside(pulse, job_id, State.FAILED, error, retention=None, running=False)
-    if ended:
+    ended = end_from_outside(pulse, job_id, State.FAILED, error, retention=None, running=False)
+    if ended.done:
         pulse.app.backend.mark_as_failure(job_id, error)
-    elif found is not None:
+    elif ended.found is not None:
         fence, digest = pulse.store.client.hmget(pulse.keys.job(job_id).record, "fence", "digest")
         settle(
             pulse,
@@ -51,6 +51,6 @@ def read_or_end(pulse: Denyut, job_id: str, message: str | bytes) -> Envelope | 
             int(fence),
             digest=digest.decode() if digest else None,
             retention=pulse.settings.retention,
-            completed=found == State.COMPLETED,
+            completed=ended.found == State.COMPLETED,
         )
     return None

@@ -151,7 +151,7 @@ def test_a_burial_that_broke_off_after_the_error_link_does_not_send_it_again(ben
         raise CutError
 
     with monkeypatch.context() as patch:
-        patch.setattr("denyut.tasks.bury.settle", cut)
+        patch.setattr("denyut.tasks.telling.settle", cut)
         with pytest.raises(CutError):
             recover(bench.pulse, result.id, "lapsed")
     bench.crash(result.id)

@@ -11,7 +11,7 @@ def test_a_queued_job_is_ended_closed_and_its_key_is_free(bench):
 
     first = keyed.delay()
     ended = end_from_outside(bench.pulse, first.id, State.CANCELLED, retention=None, running=False)
-    assert ended == (True, State.QUEUED)
+    assert (ended.done, ended.found) == (True, State.QUEUED)
     assert bench.record(first.id).settled
     assert keyed.delay().id != first.id
 
@@ -27,10 +27,8 @@ def test_the_error_is_kept(bench):
 
 
 def test_without_a_record_there_is_nothing_to_end(bench):
-    assert end_from_outside(bench.pulse, "ghost", State.CANCELLED, retention=None, running=True) == (
-        False,
-        None,
-    )
+    ended = end_from_outside(bench.pulse, "ghost", State.CANCELLED, retention=None, running=True)
+    assert ended == (False, None, 0, None)
 
 
 def test_an_attempt_over_its_limit_does_not_end_what_it_has_lost(bench):
@@ -43,8 +41,6 @@ def test_an_attempt_over_its_limit_does_not_end_what_it_has_lost(bench):
     job_id = noop.delay().id
     bench.pulse.store.client.hset(bench.pulse.keys.job(job_id).record, "gen", 2)
     limit = {"retention": None, "running": True, "owner": "a worker", "pid": 7, "generation": 1}
-    assert end_from_outside(bench.pulse, job_id, State.FAILED, TimeoutError(), **limit) == (
-        False,
-        State.QUEUED,
-    )
+    ended = end_from_outside(bench.pulse, job_id, State.FAILED, TimeoutError(), **limit)
+    assert (ended.done, ended.found) == (False, State.QUEUED)
     assert bench.record(job_id).state == State.QUEUED
