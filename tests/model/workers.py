@@ -107,7 +107,7 @@ class Workers(Attempts):
         assert message is not None
         try:
             with self.world.acting(child.worker.node, faults):
-                ended, _ = end_from_outside(
+                ended = end_from_outside(
                     self.world.pulse,
                     message.id,
                     State.FAILED,
@@ -117,7 +117,7 @@ class Workers(Attempts):
                     owner=child.worker.node.owner,
                     pid=child.pid,
                     generation=message.stamp.gen,
-                )
+                ).done
         except (Died, Unanswered):
             ended = False
         if ended:
