@@ -95,7 +95,7 @@ def cancel_waiting(pulse: Denyut, job_id: str, text: str, *, revoked: bool = Fal
         pulse: the app's Denyut.
         job_id: the job.
         text: who cancels it, and why.
-        revoked: Celery's revoke has stored the result, and calls no error links: tell the chord alone.
+        revoked: as Celery's revoke, which calls no error links: store the result, and tell the chord.
 
     Returns:
         Whether it was ended here.

@@ -69,9 +69,11 @@ def _leave_chords(context: Context) -> list[Context]:
     return members
 
 
-def _tell_chord(pulse: Denyut, task: Any, job_id: str, context: Any, reason: str) -> None:
+def _tell_revoked(pulse: Denyut, task: Any, job_id: str, context: Any, reason: str) -> None:
     backend = task.backend if task is not None else pulse.app.backend
-    backend.mark_as_revoked(job_id, reason, request=context, store_result=False)
+    # From Celery 5.7 on the revoke itself stores this; before, whoever got the message did.
+    stored = not context.ignore_result
+    backend.mark_as_revoked(job_id, reason, request=context, store_result=stored)
 
 
 def cancelled_why(pulse: Denyut, job_id: str) -> str:
@@ -102,7 +104,7 @@ def settle_cancelled(
         message: its envelope; without one there is nobody to tell.
         digest: of its idempotency key.
         error: who and why, as in the record.
-        revoked: do no more than Celery's own revoke, which has stored the result: tell the chord.
+        revoked: do no more than Celery's own revoke: store the result, and tell the chord.
 
     Returns:
         False if Celery could not be told. Then the job stays unsettled, and recovery tells when the
@@ -113,7 +115,7 @@ def settle_cancelled(
         if message:
             context = context_of(app, Envelope.load(message))
             task = app._tasks.get(context.task)  # noqa: SLF001 - it may be unknown here
-            tell = _tell_chord if revoked else tell_cancelled
+            tell = _tell_revoked if revoked else tell_cancelled
             tell(pulse, task, job_id, context, json.loads(error)[1])
             retention = getattr(task, "retention", None) or retention
     except Exception:  # whatever a backend or an error link raises: the job is cancelled all the same

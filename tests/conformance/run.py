@@ -1,6 +1,6 @@
 """``make conformance``: Celery's own integration suite, stock and with Denyut, oldest and newest Celery.
 
-    python tests/conformance/run.py [--celery newest oldest] [--sides stock denyut] [--prepare]
+    python tests/conformance/run.py [--celery newest oldest] [--sides stock denyut] [--resume] [--prepare]
 
 A full run takes well over an hour. What each pass found is kept below ``.conformance/results`` as it
 goes; a side that is not run again is taken from there. Exit status 1: a test fails with Denyut alone.
@@ -30,7 +30,7 @@ def main() -> int:
     environments = [SuiteEnvironment.prepare(name) for name in options.celery]
     if options.prepare:
         return 0
-    passes = [_both(environment, options.sides) for environment in environments]
+    passes = [_both(environment, options.sides, resume=options.resume) for environment in environments]
     told = [
         f"Celery {denyut.versions['celery']}: {why}"
         for stock, denyut in passes
@@ -49,13 +49,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--celery", nargs="+", choices=both, default=both, help="which Celery (both)")
     sides = ["stock", "denyut"]
     parser.add_argument("--sides", nargs="*", choices=sides, default=sides, help="what to run again (both)")
+    parser.add_argument("--resume", action="store_true", help="go on where a pass of these sides broke off")
     parser.add_argument("--prepare", action="store_true", help="only install what a pass needs")
     return parser.parse_args()
 
 
-def _both(environment: SuiteEnvironment, sides: list[str]) -> tuple[Pass, Pass]:
-    stock = _one(environment, denyut=False, again="stock" in sides)
-    denyut = _one(environment, denyut=True, again="denyut" in sides)
+def _both(environment: SuiteEnvironment, sides: list[str], *, resume: bool) -> tuple[Pass, Pass]:
+    stock = _one(environment, denyut=False, again="stock" in sides, resume=resume)
+    denyut = _one(environment, denyut=True, again="denyut" in sides, resume=resume)
 
     def alone(side: Pass, test: str) -> str:
         with SuiteRunner(environment, denyut=side.denyut) as runner:
@@ -68,9 +69,9 @@ def _both(environment: SuiteEnvironment, sides: list[str]) -> tuple[Pass, Pass]:
     return stock, denyut
 
 
-def _one(environment: SuiteEnvironment, *, denyut: bool, again: bool) -> Pass:
+def _one(environment: SuiteEnvironment, *, denyut: bool, again: bool, resume: bool) -> Pass:
     kept = None if again else Pass.load(environment.name, denyut=denyut)
-    return kept if kept is not None else run_pass(environment, denyut=denyut)
+    return kept if kept is not None else run_pass(environment, denyut=denyut, resume=resume)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ def run_pass(
     *,
     denyut: bool,
     only: Sequence[str] = (),
+    resume: bool = False,
     say: Callable[[str], None] = print,
 ) -> Pass:
     """Run the suite once and keep what came out.
@@ -70,12 +71,14 @@ def run_pass(
         environment: one prepared Celery.
         denyut: whether its tasks are jobs.
         only: names of modules, such as ``test_tasks``; all if empty.
+        resume: go on with the pass that was kept: its modules are not run again.
         say: called with a line about each module.
     """
-    done = Pass(environment.name, denyut, environment.versions())
+    kept = Pass.load(environment.name, denyut=denyut) if resume else None
+    done = kept or Pass(environment.name, denyut, environment.versions())
     with SuiteRunner(environment, denyut=denyut) as runner:
         for module in runner.modules():
-            if only and Path(module).stem not in only:
+            if module in done.modules or (only and Path(module).stem not in only):
                 continue
             report = done.modules[module] = runner.run(module)
             say(f"{'denyut' if denyut else 'stock'} {done.versions['celery']} {_line(module, report)}")

@@ -7,7 +7,7 @@ from celery import chain, chord
 from celery.exceptions import ChordError, TaskRevokedError
 
 from denyut.states import State
-from denyut.tasks.cancellation import cancel_job
+from denyut.tasks.cancellation import cancel_job, cancel_waiting
 from denyut.tasks.recover import recover
 from denyut.tasks.tell import cancelled_why
 
@@ -39,6 +39,14 @@ def test_its_result_says_revoked_and_why(bench, noop):
     cancel(bench, result.id)
     assert result.state == "REVOKED"
     with pytest.raises(TaskRevokedError, match="cancelled by me: no need"):
+        result.get(timeout=5)
+
+
+def test_a_revoked_job_has_its_result_whether_or_not_the_revoke_of_this_celery_stores_it(bench, noop):
+    result = noop.delay()
+    assert cancel_waiting(bench.pulse, result.id, "revoked", revoked=True)
+    assert result.state == "REVOKED"
+    with pytest.raises(TaskRevokedError, match="revoked"):
         result.get(timeout=5)
 
 
