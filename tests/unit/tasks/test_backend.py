@@ -7,12 +7,17 @@ import pickle
 
 import pytest
 from celery import chord, group
+from celery.app.task import Context
 from celery.backends.redis import RedisBackend
 from celery.result import AsyncResult
 from support import DiedError
 
 from denyut.states import State
 from denyut.tasks import finish
+from denyut.tasks.attempt import Attempt, activate_attempt
+from denyut.tasks.backend import _convert
+from denyut.tasks.claim import Claim, Code
+from denyut.tasks.run import JobRun
 
 
 @pytest.fixture
@@ -205,6 +210,37 @@ def test_the_body_of_a_chord_is_sent_once_though_the_member_that_was_to_send_it_
     assert runs == [[1, 2]]
     assert result.get(timeout=5) == 3
     assert settled(bench, last.headers["id"])
+
+
+class PushingBackend(RedisBackend):
+    """What Celery before 5.7 does at the end of a chord's member, with ``result_chord_ordered`` off."""
+
+    _chord_zset = False
+
+    @property
+    def _chord_part_return_script(self):
+        raise AttributeError("it has no such script")
+
+    def on_chord_part_return(self, request, state, result, **_):
+        part = self.encode([1, request.id, state, self.encode_result(result, state)])
+        return self.client.rpush(self.get_key_for_group(request.group, ".j"), part)
+
+
+@pytest.mark.parametrize(("code", "counted"), [(Code.REPLAY, 1), (Code.CLAIMED, 2)])
+def test_the_part_of_a_chord_that_is_replayed_is_counted_once_where_pushes_are_counted(
+    bench, echo, valkey_server, code, counted
+):
+    backend = _convert(PushingBackend(app=bench.app, url=valkey_server.url))
+    request = Context(id="member", group="g", chord={"task": "t.echo"})
+    run = JobRun(id="member", task="t.echo")
+    attempt = Attempt(
+        pulse=bench.pulse, task=echo, queue="q", claim=Claim(code=code, owner="w"), run=run, retention=60
+    )
+    with activate_attempt(attempt):
+        backend.on_chord_part_return(request, "SUCCESS", [1, "a"])
+        backend.on_chord_part_return(request, "SUCCESS", [1, "a"])
+    assert backend.client.llen(backend.get_key_for_group("g", ".j")) == counted
+    backend.client.close()
 
 
 def test_a_chord_that_is_applied_again_runs_again(bench, echo):
