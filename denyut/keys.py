@@ -39,6 +39,7 @@ class PartitionKeys:
     held: str  # ZSET id -> deadline (us) of the process that is to move a queued job on
     done: str  # ZSET id -> time it became terminal (us)
     dead: str  # ZSET id -> time its budget was spent (us): the dead letter
+    outbox: str  # ZSET id -> since when it has changes that the job store has not seen (us)
     counters: str  # Hash "<what>:<task>" -> count
     marker: str  # String: when this partition was first used (us); gone if Redis lost its data
 
@@ -59,11 +60,13 @@ class Keys:
     Args:
         prefix: first part of every key, such as ``denyut``.
         partitions: number of parts the job keyspace is split into.
+        stored: whether there is a job store: then scripts mark what it has not seen in the outbox.
     """
 
-    def __init__(self, prefix: str = "denyut", partitions: int = 16) -> None:
+    def __init__(self, prefix: str = "denyut", partitions: int = 16, *, stored: bool = False) -> None:
         self.prefix = prefix
         self.partitions = partitions
+        self.stored = stored
         self._partition_keys = tuple(self._make_partition(p) for p in range(partitions))
 
     def partition_of(self, job_id: str) -> int:
@@ -97,7 +100,7 @@ class Keys:
 
         The thirteenth is the entry of the job's idempotency key if that lives in the job's partition,
         else a name that is never written. The last, the dead letter, came later: a new key is appended,
-        so that the others keep their places.
+        so that the others keep their places. With a job store a fifteenth follows, the outbox.
         """
         job = self.job(job_id)
         part = self._partition_keys[job.partition]
@@ -108,6 +111,7 @@ class Keys:
             *(part.leases, part.schedule, part.queued, part.held, part.done, part.counters, part.marker),
             entry,
             part.dead,
+            *((part.outbox,) if self.stored else ()),
         )
 
     def idempotency(self, digest: str) -> str:
@@ -132,6 +136,7 @@ class Keys:
             f"{base}:held",
             f"{base}:done",
             f"{base}:dead",
+            f"{base}:outbox",
             f"{base}:counters",
             f"{base}:marker",
         )

@@ -20,7 +20,7 @@ local function adopt(id, task, now, retention)
   if ARGV[14] == '' then return {'UNRECORDED'} end
   redis.call('HSET', record, 'task', task, 'queue', ARGV[13], 'state', 'QUEUED',
     'gen', math.max(1, tonumber(ARGV[5])), 'attempt', 0, 'failures', 0, 'crashes', 0, 'fence', 0,
-    'version', 1, 'msg', ARGV[14], 'retention', int(retention / 1000000), 'queued_at', int(now))
+    'version', next_version(0, now), 'msg', ARGV[14], 'retention', int(retention / 1000000), 'queued_at', int(now))
   if ARGV[16] ~= '' then  -- watched until it is parked: the worker may die before that
     redis.call('HSET', record, 'follows', ARGV[16])
     redis.call('ZADD', queued, int(now), id)
@@ -30,6 +30,7 @@ local function adopt(id, task, now, retention)
     redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20])
     confirm_key(id)
   end
+  mark(now)
   epoch(now)
   count('adopted', task)
 end

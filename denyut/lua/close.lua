@@ -21,6 +21,12 @@ local function close(id, state, now, retention_us, only)
   if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
   if (state == 'FAILED' or state == 'DEAD') and redis.call('HEXISTS', record, 'budget') == 1 then
     for _, key in ipairs({record, telemetry, events}) do redis.call('PERSIST', key) end  -- a dead letter
+  elseif outbox then  -- it is forgotten when the store has it: saved.lua
+    redis.call('HSET', record, 'forget_at', int(now + retention_us))
+    if redis.call('EXISTS', telemetry, events) > 0 then
+      redis.call('PEXPIRE', telemetry, ms)
+      redis.call('PERSIST', events)
+    end
   else
     redis.call('PEXPIRE', record, ms)
     if redis.call('EXISTS', telemetry, events) > 0 then

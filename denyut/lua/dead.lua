@@ -33,6 +33,7 @@ end
 -- Give a recoverer the lease of a dead job, until Celery has been told. If it lapses, the next one tells.
 local function funeral(id, now, fence, ttl)
   redis.call('HSET', record, 'fence', int(fence))
+  changed(now)
   redis.call('SET', lease, 'recovery#' .. int(fence), 'PX', int(ttl / 1000))
   redis.call('ZADD', leases, int(now + ttl), id)
 end

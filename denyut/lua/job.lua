@@ -1,10 +1,29 @@
--- The fourteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike.
+-- The fourteen KEYS of every job script (denyut/keys.py, Keys.script), and what all of them do alike. With a job
+-- store (a database) the fifteenth is the index of the jobs that it has not seen. ARGV[1] is the id of the job.
 -- @include story
+-- @include version
 local record, lease, alive, telemetry, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, schedule, queued, held = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local done, counters, marker, key_entry, dead = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local outbox = KEYS[15] == string.sub(dead, 1, -5) .. 'outbox' and KEYS[15]  -- else it is a key of the caller's
 
 local function count(what, task) redis.call('HINCRBY', counters, what .. ':' .. task, 1) end
+
+-- The job has changed, and the store has not seen it: since when.
+local function mark(now)
+  if outbox then redis.call('ZADD', outbox, 'NX', int(now), ARGV[1]) end
+end
+
+-- Call it wherever the record is changed, but for the counts of `often` below.
+local function changed(now) new_version(record, outbox, ARGV[1], now) end
+
+-- The record, and what belongs to it, may go in so many us: with a store as soon as that has it (saved.lua).
+local function forget_in(us, now)
+  if outbox then redis.call('HSET', record, 'forget_at', int(now + us)) end
+  for _, key in ipairs({record, telemetry, events}) do
+    if outbox then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, int(math.ceil(us / 1000))) end
+  end
+end
 
 -- An entry of the job's Stream (see story.lua). With first = true it begins the Stream, else it is written
 -- only if there is one. who: {by =, pid =, gen =, more fields and values}; nil: the owner of the attempt.
@@ -20,6 +39,7 @@ local function event(kind, fence, attempt, data, first, who)
     who = {by = r[1], pid = r[2], gen = r[3]}
   end
   tell(events, '*', kind, fence, attempt, data, who)
+  changed(now_us())
   local left = redis.call('PTTL', record)
   if left > 0 then redis.call('PEXPIRE', events, left) else redis.call('PERSIST', events) end
 end

@@ -6,6 +6,7 @@ local function send_lost()
   local waits = redis.call('HGET', record, 'waits') == int(gen)
   if why == 'turn' and waits then
     redis.call('HDEL', record, 'waits')
+    changed(now)
     return publish('suspected')
   elseif why == 'turn' or (waits and deadline > now) then
     return nothing()
@@ -21,6 +22,7 @@ local function send_lost()
   local reply = publish('lost')
   if why == 'lost' then  -- a copy may be on its way after all: look again after twice the time
     local copies = redis.call('HINCRBY', record, 'copies', 1)
+    changed(now)
     redis.call('ZADD', queued, int(now + tonumber(ARGV[9]) * (2 ^ math.min(copies, 20) - 1)), id)
   end
   return reply

@@ -9,7 +9,7 @@ local function cancel_now(id, now, fence, attempt, task, error, who)
   redis.call('HSET', record, 'state', 'CANCELLED', 'settled', '0', 'finished_at', int(now), 'fence', fence,
     'error', error)
   redis.call('HDEL', record, 'replaced')
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', 'CANCELLED') end
   return fence
 end

@@ -146,8 +146,8 @@ class Beater:
         keep = max(settings.retention, 2 * settings.lease_ttl)
         args: list[Any] = [round(settings.lease_ttl * 1e6), round(settings.alive_for * 1e3)]
         args += [round(keep * 1e3), EVENTS_MOST, self._version, round(lag * 1e3), len(part.jobs)]
-        args.append(round((monotonic() - self._answered) * 1e6))
-        names = [indexes.leases, indexes.held]
+        args += [round((monotonic() - self._answered) * 1e6), "1" if self._keys.stored else ""]
+        names = [indexes.leases, indexes.held, indexes.outbox]
         for job in part.jobs:
             keys = self._keys.job(job.job_id)
             names += (keys.record, keys.lease, keys.alive, keys.telemetry, keys.events)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Followed", "follow", "park"]
 
 PARK = Script("denyut.tasks", "park")
+REFOLLOW = Script("denyut.tasks", "refollow")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 
 
@@ -69,7 +70,7 @@ def _take_over(pulse: Denyut, job_id: str, other: str) -> bool:
     answer, holder = hold_key(pulse, job_id, digest, fp, recorded=True)
     if answer == "HELD":
         return True
-    client.hset(record, "follows", holder)
+    REFOLLOW(client, pulse.keys.script(job_id), [job_id, holder])
     return False
 
 

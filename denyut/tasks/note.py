@@ -26,4 +26,4 @@ def note_duplicate(pulse: Denyut, holder: str, code: str, key: str | None, envel
         envelope: the message that was not sent, which names its producer.
     """
     origin = str(envelope.headers.get("origin") or "")
-    NOTE(pulse.store.client, pulse.keys.script(holder), [code.lower(), f"key {key}", origin])
+    NOTE(pulse.store.client, pulse.keys.script(holder), [holder, code.lower(), f"key {key}", origin])

@@ -111,7 +111,7 @@ def judge_announce(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
 
 
 def judge_beat(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
-    jobs = [a[8 + i * 15 : 23 + i * 15] for i in range(int(a[6]))]
+    jobs = [a[9 + i * 15 : 24 + i * 15] for i in range(int(a[6]))]
     lost, cancelled = [], []
     for place, (job_id, owner, fence, *_, draining) in enumerate(jobs):
         view, mine = o.view(job_id), f"{owner}#{fence}"

@@ -1,9 +1,9 @@
 -- One beat for up to 500 jobs of one partition: renew leases, write telemetry, say what is lost.
--- KEYS: 1 leases, 2 held; then of each job: record, lease, alive, telemetry, events;
+-- KEYS: 1 leases, 2 held, 3 outbox; then of each job: record, lease, alive, telemetry, events;
 --       then of each message in hand: record
 -- ARGV: 1 lease ttl (us), 2 alive ttl (ms), 3 time to keep telemetry and events (ms), 4 most events,
 --       5 version of this beat, 6 how late it is (ms), 7 number of jobs, 8 time since the last beat that
---       was answered (us); then of each job: id, owner,
+--       was answered (us), 9 '1' if there is a job store, whose index the outbox is; then of each job: id, owner,
 --       fence, attempt, progress_seq, done, total, progress, unit, stage_seq, stage, rss_mb,
 --       rss_peak_mb, cpu_s, '1' if its worker is ending it; then the ids of the messages in hand
 -- Returns: {places of jobs whose lease is lost, places of jobs to be cancelled, {place, error, ...}},
@@ -11,11 +11,12 @@
 -- Complexity: O(jobs * log n), n of the partition. Sent twice, it changes nothing more.
 -- @include time
 -- @include story
+-- @include version
 -- @include standing
 local ttl, alive_ms, keep_ms, most_events = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local version, lag, jobs = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
-local HEAD, PER_JOB, PER_KEYS = 8, 15, 5
-local leases, held, now = KEYS[1], KEYS[2], now_us()
+local HEAD, FIRST, PER_JOB, PER_KEYS = 9, 4, 15, 5
+local leases, held, outbox, now = KEYS[1], KEYS[2], ARGV[9] == '1' and KEYS[3], now_us()
 local ttl_ms, deadline, now_text, version_text = int(ttl / 1000), int(now + ttl), int(now), int(version)
 local put_off = tonumber(keep_ms) * 1000 / 4  -- us; so that what is left is never less than 3/4
 local lost, cancelled, errors, renewed = {}, {}, {}, {}
@@ -58,11 +59,11 @@ local function write_telemetry(key, a)
 end
 
 local function beat(i)
-  local record, lease, alive, telemetry, events = unpack(KEYS, 3 + i * PER_KEYS, 7 + i * PER_KEYS)
+  local record, lease, alive, telemetry, events = unpack(KEYS, FIRST + i * PER_KEYS, FIRST - 1 + (i + 1) * PER_KEYS)
   local a = {unpack(ARGV, HEAD + 1 + i * PER_JOB, HEAD + (i + 1) * PER_JOB)}
   local id, fence = a[1], a[3]
   local mine = a[2] .. '#' .. fence
-  local r = redis.call('HMGET', record, 'state', 'fence', 'settled', 'crashed_at', 'started_at', 'cancel')
+  local r = redis.call('HMGET', record, 'state', 'fence', 'settled', 'crashed_at', 'started_at', 'cancel', 'draining')
   local what = standing(ttl, tonumber(ARGV[8]), redis.call('GET', lease), mine, fence, unpack(r, 1, 5))
   if what == 'OVER' then return end
   if what == 'LOST' then
@@ -72,7 +73,7 @@ local function beat(i)
   if what == 'FORGOTTEN' and r[1] then
     redis.call('HSET', record, 'state', 'RUNNING', 'fence', fence, 'owner', a[2], 'attempt', a[4],
       'started_at', now_text, 'settled', '0')
-    redis.call('HINCRBY', record, 'version', 1)
+    new_version(record, outbox, id, now)
     redis.call('ZREM', held, id)
     r[1] = 'RUNNING'
   end
@@ -83,7 +84,10 @@ local function beat(i)
   renewed[#renewed + 1] = deadline
   renewed[#renewed + 1] = id
   if r[1] ~= 'RUNNING' then return end
-  if a[15] == '1' then redis.call('HSET', record, 'draining', fence) end
+  if a[15] == '1' and r[7] ~= fence then
+    redis.call('HSET', record, 'draining', fence)
+    new_version(record, outbox, id, now)
+  end
   local new_stage, late = write_telemetry(telemetry, a)
   if new_stage then
     if redis.call('EXISTS', events) == 0 then begin_story(record, events) end
@@ -105,7 +109,7 @@ for i = 0, jobs - 1 do
 end
 if #renewed > 0 then redis.call('ZADD', leases, unpack(renewed)) end
 for i = 1, #ARGV - HEAD - jobs * PER_JOB do
-  if redis.call('HGET', KEYS[2 + jobs * PER_KEYS + i], 'state') == 'QUEUED' then
+  if redis.call('HGET', KEYS[FIRST - 1 + jobs * PER_KEYS + i], 'state') == 'QUEUED' then
     redis.call('ZADD', held, 'GT', deadline, ARGV[HEAD + jobs * PER_JOB + i])
   end
 end

@@ -19,4 +19,5 @@ if r[4] and ARGV[3] ~= '1' then return {'ALREADY', r[4]} end
 if not r[3] or r[3] == '' then return {'NO_MESSAGE', state} end
 local new = r[5] or ARGV[2]
 redis.call('HSET', record, 'retrying_as', new)
+changed(now_us())
 return {'GO', new, r[3], r[6] or '', r[7] or '', r[8] or '', r[9] or '', r[10] or '', r[11] or '', r[12] or ''}

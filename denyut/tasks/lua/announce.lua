@@ -9,4 +9,5 @@ local old = redis.call('HMGET', record, 'state', 'fence')
 if old[1] ~= 'RUNNING' or old[2] ~= ARGV[2] then return 'LOST' end
 redis.call('HDEL', record, 'next')
 redis.call('HSET', record, 'replacing', ARGV[2])
+changed(now_us())
 return 'OK'

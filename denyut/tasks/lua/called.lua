@@ -7,4 +7,5 @@
 -- @include job
 if redis.call('HGET', record, 'fence') ~= ARGV[2] then return 'LOST' end
 redis.call('HSET', record, ARGV[3], '1')
+changed(now_us())
 return 'OK'

@@ -18,7 +18,7 @@ if state == 'RUNNING' and ARGV[6] == '1' then return {'SPARED'} end
 if state == 'RUNNING' and redis.call('EXISTS', lease) == 1 then
   if not r[8] then
     redis.call('HSET', record, 'cancel', why)
-    redis.call('HINCRBY', record, 'version', 1)
+    changed(now_us())
     count('cancel_requested', r[4])
     event('cancel_requested', r[2], r[3], why, true, {by = ARGV[3]})
   end

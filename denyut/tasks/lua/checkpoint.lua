@@ -8,7 +8,7 @@
 local old = redis.call('HMGET', record, 'state', 'fence', 'attempt')
 if old[1] ~= 'RUNNING' or old[2] ~= ARGV[2] then return 'LOST' end
 redis.call('HSET', record, 'checkpoint', ARGV[3])
-redis.call('HINCRBY', record, 'version', 1)
+changed(now_us())
 event('checkpoint', ARGV[2], old[3], ARGV[3], true)
 redis.call('PEXPIRE', events, ARGV[4])
 return 'OK'

@@ -47,7 +47,7 @@ end
 
 -- Give the lease; further fields of the record are written along.
 local function grant(...)
-  job.fence, job.version = math.max(job.fence + 1, now), job.version + 1
+  job.fence, job.version = math.max(job.fence + 1, now), next_version(job.version, now)
   redis.call('SET', lease, owner .. '#' .. int(job.fence), 'PX', int(ttl / 1000))
   redis.call('SET', alive, int(job.fence), 'PX', int(tonumber(ARGV[9]) / 1000))
   if job.state == 'QUEUED' then  -- a message of its own is not waited for any more
@@ -59,6 +59,7 @@ local function grant(...)
   redis.call('ZADD', leases, int(now + ttl), id)
   redis.call('HSET', record, 'fence', int(job.fence), 'owner', owner, 'pid', ARGV[3], 'token', token,
     'crashes', job.crashes, 'version', job.version, ...)
+  mark(now)
 end
 
 local function claimed()

@@ -11,6 +11,6 @@ if old[1] ~= 'RUNNING' or old[2] ~= ARGV[2] then return 'LOST' end
 if old[4] then return 'CANCELLED' end  -- it was told to stop, and has not heard it yet
 if old[3] ~= ARGV[2] then
   redis.call('HSET', record, 'committing', ARGV[2])
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now_us())
 end
 return 'OK'

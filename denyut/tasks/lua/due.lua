@@ -48,7 +48,7 @@ local function expire(why)
   local fence = math.max(tonumber(r[6] or 0) + 1, now)
   redis.call('HSET', record, 'state', 'EXPIRED', 'settled', '0', 'finished_at', int(now), 'fence', int(fence),
     'error', why)
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   unindex(id)
   redis.call('SET', lease, 'schedule#' .. int(fence), 'PX', int(tonumber(ARGV[3]) / 1000))
   redis.call('ZADD', leases, int(now + tonumber(ARGV[3])), id)
@@ -65,7 +65,7 @@ if from and late > from then
     late / 1e6, from / 1e6))
 end
 redis.call('HSET', record, 'state', 'QUEUED')
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 unindex(id)
 redis.call('ZADD', held, int(now + tonumber(ARGV[2])), id)
 redis.call('ZADD', queued, int(now), id)

@@ -25,7 +25,7 @@ event(string.lower(state), old[2], old[4], ARGV[3], true, {by = ARGV[8], pid = A
 redis.call('HSET', record, 'state', state, 'fence', int(fence), 'finished_at', int(now),
   'settled', untold and '0' or '1')
 redis.call('HDEL', record, 'replaced')  -- a replacement on the way comes too late
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 if ARGV[3] ~= '' then redis.call('HSET', record, 'error', ARGV[3]) end
 if ARGV[12] ~= '' then redis.call('HSET', record, 'exc', ARGV[12]) end
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', state) end

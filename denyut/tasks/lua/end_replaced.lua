@@ -12,7 +12,7 @@ if old[1] ~= 'QUEUED' or not old[2] then return 0 end
 local now = now_us()
 redis.call('HSET', record, 'state', 'FAILED', 'finished_at', int(now), 'error', ARGV[2], 'settled', '1')
 redis.call('HDEL', record, 'replaced')
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 if redis.call('EXISTS', telemetry) == 1 then redis.call('HSET', telemetry, 'status', 'FAILED') end
 count('failed', old[5])
 bury(ARGV[1], now, 'failures', 'the chain or chord that replaced it failed')

@@ -11,7 +11,7 @@
 -- @include close
 -- @include dead
 local id, fence, state = ARGV[1], ARGV[2], ARGV[3]
-local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'version')
+local old = redis.call('HMGET', record, 'state', 'fence', 'task', 'attempt', 'version', 'settled')
 if not old[1] or old[2] ~= fence or (old[1] ~= 'RUNNING' and old[1] ~= state) then
   if old[3] then
     count('lost', old[3])
@@ -31,7 +31,7 @@ end
 
 local settled = ARGV[4] == '1'
 if old[1] == 'RUNNING' then
-  local fields = {'state', state, 'finished_at', int(now), 'settled', ARGV[4], 'version', tonumber(old[5]) + 1}
+  local fields = {'state', state, 'finished_at', int(now), 'settled', ARGV[4], 'version', next_version(old[5], now)}
   local function add(name, value)
     if value ~= '' then
       fields[#fields + 1] = name
@@ -43,6 +43,7 @@ if old[1] == 'RUNNING' then
   add('error', ARGV[7])
   add('traceback', ARGV[8])
   redis.call('HSET', record, unpack(fields))
+  mark(now)
   if ARGV[11] ~= '' then store_result(KEYS[#KEYS], ARGV[11], tonumber(ARGV[12])) end
   count(string.lower(state), old[3])
   if ARGV[13] ~= '' then bury(id, now, 'failures', ARGV[13]) end
@@ -52,8 +53,11 @@ if old[1] == 'RUNNING' then
     end
     event(string.lower(state), fence, old[4], ARGV[7], false)
   end
+elseif old[6] == '1' then  -- its reply was lost
+  return 'OK'
 elseif settled then
   redis.call('HSET', record, 'settled', '1')
+  changed(now)
 end
 if settled then
   close(id, state, now, tonumber(ARGV[9]), leases)

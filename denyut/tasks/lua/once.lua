@@ -13,5 +13,5 @@ if tonumber(old[3] or 0) >= tonumber(ARGV[5]) then return {'FULL', old[3]} end
 if value == '' then return {'UNDONE'} end
 redis.call('HSET', record, step, value)
 redis.call('HINCRBY', record, 'steps', 1)
-redis.call('HINCRBY', record, 'version', 1)
+changed(now_us())
 return {'DONE', value}

@@ -11,7 +11,7 @@ local now, delay = now_us(), tonumber(ARGV[3])
 often('waiting', '0', '0', old[3] or '', false, {})
 redis.call('HSET', record, 'state', 'SCHEDULED', 'due', int(now + delay))
 redis.call('HINCRBY', record, 'gen', 1)
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 unindex(ARGV[1])
 put_message(ARGV[1], now, delay)
 return 1

@@ -12,15 +12,17 @@ if not redis.call('ZSCORE', dead, id) then return 'NONE' end
 if r[1] and r[2] ~= '1' then return 'UNSETTLED' end
 unbury(id)
 local left = tonumber(r[3] or 0) + tonumber(r[4] or 0) * 1000000 - now
-if left <= 0 then
+if left <= 0 and not outbox then
   redis.call('DEL', record, telemetry, events)
   return 'PURGED'
 end
--- Younger than its retention: a late copy of its message must find that it has ended.
+-- Younger than its retention: a late copy of its message must find that it has ended. A store is to let go, too.
 redis.call('HDEL', record, 'msg', 'traceback', 'exc', 'checkpoint')
 local last = tonumber(r[5] or 0)
 for attempt = math.max(last - ERRORS_MOST, 0), last do redis.call('HDEL', record, 'error:' .. attempt) end
-for _, key in ipairs({record, telemetry, events}) do
-  redis.call('PEXPIRE', key, int(math.ceil(left / 1000)))
+if r[1] then
+  redis.call('HSET', record, 'purged', int(now))
+  changed(now)
+  forget_in(math.max(left, 0), now)
 end
 return 'PURGED'

@@ -36,8 +36,7 @@ local function publish(reason)
   return send(reason)
 end
 
--- A suspect waits for its turn, off the index of lost messages. Should nobody have lined it up, its hold
--- ends after 30 s.
+-- A suspect waits for its turn, off the index of lost messages; for 30 s, should nobody have lined it up.
 local function wait()
   redis.call('HSET', record, 'waits', int(gen))
   redis.call('ZADD', held, int(now + 30000000), id)
@@ -77,7 +76,7 @@ if state == 'RUNNING' then
   redis.call('DEL', lease, alive)
   unindex(id)
   redis.call('HSET', record, 'crashes', crashes)
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   local budget = crash_budget(tonumber(ARGV[6]))
   if what == 'crashed' and crashes > budget then
     die(id, now, fence, r[3], crashes, budget, r[9], me)
@@ -113,6 +112,7 @@ if state == 'DEAD' then return tell_celery('DEAD', tonumber(r[4]), r[14] or '') 
 -- Ended, but its continuation was not sent: the message goes out again and is replayed.
 gen = gen + 1
 redis.call('HSET', record, 'gen', gen)
+changed(now)
 -- It may wait in a long queue: each look comes after twice the time, so that copies do not pile up.
 local copies = redis.call('HINCRBY', record, 'copies', 1)
 redis.call('ZADD', leases, int(now + hold * 2 ^ math.min(copies - 1, 20)), id)

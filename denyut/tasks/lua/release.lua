@@ -20,7 +20,7 @@ if not (state == 'QUEUED' and r[8] == token) then
   redis.call('DEL', lease, alive)
   unindex(id)
   redis.call('HSET', record, 'state', 'QUEUED', 'fence', fence, 'gen', int(gen), 'enq', token)
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   redis.call('ZADD', held, int(now + tonumber(ARGV[5])), id)
   redis.call('ZADD', queued, int(now), id)
   count('released', r[5])

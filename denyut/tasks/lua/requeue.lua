@@ -36,7 +36,7 @@ if not again then
   if delay > 0 then state = what == 'retry' and 'RETRYING' or 'SCHEDULED' end
   redis.call('HSET', record, 'state', state, 'gen', gen, 'task', ARGV[6], 'queue', ARGV[7], 'enq', ARGV[8],
     'due', int(now + delay))
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   redis.call('HDEL', record, 'suspect')  -- it ended an attempt, and its worker lives
   if ARGV[4] ~= '' then redis.call('HSET', record, 'msg', ARGV[4]) end
   if what == 'retry' then

@@ -15,7 +15,7 @@ if state ~= 'SCHEDULED' and state ~= 'RETRYING' then return {0, state, r[2] or '
 local now = now_us()
 local due = int(now + delay)
 redis.call('HSET', record, 'due', due, 'moved', token)
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 put_off(id, now + delay, tonumber(r[3] or 0))
 event('rescheduled', r[5] or '0', r[6] or '0', due, true)
 return {1, state, due, r[3] or ''}

@@ -45,7 +45,7 @@ if old[1] and old[4] then  -- replace() gave this id to another task, whose mess
   redis.call('HSET', record, 'task', task, 'queue', ARGV[3], 'msg', ARGV[8], 'enq', ARGV[7],
     'by', by, 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'due', int(now + delay))
   redis.call('HDEL', record, 'replaced')
-  redis.call('HINCRBY', record, 'version', 1)
+  changed(now)
   put_message(id, now, delay)
   if delay > 0 then keep_expiry(id, now, delay, ARGV[16]) end
   gen = tonumber(old[3])
@@ -54,6 +54,7 @@ if old[1] and old[4] then  -- replace() gave this id to another task, whose mess
 end
 if old[1] == 'RUNNING' and old[11] and old[11] == old[8] then  -- it comes before the attempt gives way
   redis.call('HSET', record, 'next', cjson.encode({task, ARGV[3], ARGV[8], int(delay), by}))
+  changed(now)
   return {'SCHEDULED', int(now + delay)}
 end
 if old[1] then
@@ -86,7 +87,7 @@ elseif ARGV[5] ~= '' then
 end
 redis.call('HSET', record,
   'task', task, 'queue', ARGV[3], 'state', delay > 0 and 'SCHEDULED' or 'QUEUED', 'gen', gen, 'attempt', 0,
-  'failures', 0, 'crashes', 0, 'fence', old[8] or 0, 'version', tonumber(old[9] or 0) + 1, 'enq', ARGV[7], 'msg', ARGV[8],
+  'failures', 0, 'crashes', 0, 'fence', old[8] or 0, 'version', next_version(old[9], now), 'enq', ARGV[7], 'msg', ARGV[8],
   'retention', ARGV[12], 'queued_at', int(now), unpack(ARGV, 17))
 if delay > 0 then redis.call('HSET', record, 'due', int(now + delay)) end
 if ARGV[5] ~= '' then redis.call('HSET', record, 'key', ARGV[4], 'digest', ARGV[5], 'fp', ARGV[6]) end
@@ -94,6 +95,7 @@ if ARGV[10] ~= '' then redis.call('HSET', record, 'follows', ARGV[10]) end
 if ARGV[11] ~= '' then redis.call('HSET', record, 'conflict', ARGV[11]) end
 if by ~= '' then redis.call('HSET', record, 'by', by) end
 if run > 0 then redis.call('HSET', record, 'run', run) end
+mark(now)
 put_message(id, now, delay)
 if delay > 0 and ARGV[16] ~= '' then keep_expiry(id, now, delay, ARGV[16]) end
 if delay == 0 and lists > 0 then push() end

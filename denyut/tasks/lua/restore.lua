@@ -25,7 +25,7 @@ end
 redis.call('HSET', record, 'state', 'RUNNING', 'fence', fence, 'owner', ARGV[3], 'pid', ARGV[4], 'attempt', ARGV[5],
   'settled', '0')
 redis.call('HSETNX', record, 'started_at', int(now))
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 redis.call('PERSIST', record)
 redis.call('SET', lease, mine, 'PX', int(tonumber(ARGV[6]) / 1000))
 unindex(id)

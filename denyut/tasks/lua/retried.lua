@@ -9,13 +9,15 @@
 -- @include dead
 local old = redis.call('HMGET', record, 'state', 'retrying_as', 'retried_as', 'fence', 'attempt')
 if not old[1] or old[2] ~= ARGV[2] then return 'OK' end
+local now = now_us()
 redis.call('HDEL', record, 'retrying_as')
+changed(now)
 if ARGV[3] ~= '1' then return 'OK' end
 event('retried', old[4] or '0', old[5] or '0', ARGV[2], true, {by = ARGV[4], pid = ARGV[5]})
 redis.call('HSET', record, 'retried_as', ARGV[2])
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 count('redone', redis.call('HGET', record, 'task') or '')
 if unbury(ARGV[1]) then
-  for _, key in ipairs({record, telemetry, events}) do redis.call('PEXPIRE', key, ARGV[6]) end
+  forget_in(tonumber(ARGV[6]) * 1000, now)
 end
 return 'OK'

@@ -12,7 +12,9 @@ if old[3] == '1' then return 'OK' end
 if old[1] == 'RUNNING' or old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING' then
   return 'LOST'
 end
+local now = now_us()
 redis.call('HSET', record, 'settled', '1')
-close(ARGV[1], old[1], now_us(), tonumber(ARGV[3]), leases)
+changed(now)
+close(ARGV[1], old[1], now, tonumber(ARGV[3]), leases)
 event('settled', old[2], old[4] or '0', old[1], false)
 return 'OK'

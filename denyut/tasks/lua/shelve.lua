@@ -12,7 +12,7 @@ local state = redis.call('HGET', record, 'state')
 if state then return {'EXISTS', state} end
 local now = now_us()
 redis.call('HSET', record, 'task', task, 'queue', ARGV[3], 'state', 'SCHEDULED', 'gen', 1, 'attempt', 0,
-  'failures', 0, 'crashes', 0, 'fence', 0, 'version', 1, 'msg', ARGV[4], 'retention', ARGV[7],
+  'failures', 0, 'crashes', 0, 'fence', 0, 'version', next_version(0, now), 'msg', ARGV[4], 'retention', ARGV[7],
   'queued_at', int(now), 'due', int(now + delay))
 if ARGV[9] ~= '' then redis.call('HSET', record, 'key', ARGV[8], 'digest', ARGV[9], 'fp', ARGV[10]) end
 if ARGV[9] ~= '' then confirm_key(id) end
@@ -20,6 +20,7 @@ if ARGV[11] ~= '' then redis.call('HSET', record, 'follows', ARGV[11]) end
 if ARGV[12] ~= '' then redis.call('HSET', record, 'conflict', ARGV[12]) end
 put_message(id, now, delay)
 if ARGV[6] ~= '' then keep_expiry(id, now, delay, ARGV[6]) end
+mark(now)
 epoch(now)
 count('adopted', task)
 return {'SCHEDULED', int(now + delay)}

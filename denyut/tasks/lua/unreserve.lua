@@ -14,7 +14,7 @@ local now = now_us()
 event('unpublished', '0', '0', '', true, {by = origin_in(redis.call('HGET', record, 'msg'))})
 redis.call('HSET', record, 'state', 'CANCELLED', 'finished_at', int(now), 'settled', '1',
   'error', '["PublishError", "the message could not be published"]')
-redis.call('HINCRBY', record, 'version', 1)
+changed(now)
 close(ARGV[1], 'CANCELLED', now, tonumber(ARGV[3]))
 count('unpublished', old[4])
 return 1

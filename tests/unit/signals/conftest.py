@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from changes import every_change_is_a_version
 from redis import Redis
 
 from denyut.config import Settings
@@ -19,6 +20,14 @@ from denyut.tasks.slots import SlotBlock
 
 OWNER = Node("test@host", "b00t", os.getpid()).owner
 FENCE = 1_700_000_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def versions():
+    """Whatever script a test runs, each change that it makes to a record is a new version."""
+    with every_change_is_a_version() as wrong:
+        yield
+    assert not wrong
 
 
 class Stage:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from celery.app.trace import build_tracer
+from changes import every_change_is_a_version
 from kombu import Connection
 from kombu.serialization import prepare_accept_content
 
@@ -81,6 +82,14 @@ class Bench:
                 what = name.decode().partition(":")[0]
                 total[what] = total.get(what, 0) + int(value)
         return total
+
+
+@pytest.fixture(autouse=True)
+def versions():
+    """Whatever script a test runs, each change that it makes to a record is a new version."""
+    with every_change_is_a_version() as wrong:
+        yield
+    assert not wrong
 
 
 @pytest.fixture

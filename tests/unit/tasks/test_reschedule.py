@@ -35,12 +35,13 @@ def seconds_to(bench, us):
 @pytest.mark.parametrize("seconds", [10, 3600, 365 * 86400], ids=["earlier", "later", "in a year"])
 def test_a_job_gets_another_time(bench, task, seconds):
     job = task.apply_async(countdown=60)
+    before = bench.record(job.id)
     done = reschedule(bench.pulse, job.id, countdown=seconds)
     assert (done.changed, done.state) == (True, State.SCHEDULED)
     record = bench.record(job.id)
     assert record.due == done.due == score(bench, job.id)
     assert seconds_to(bench, done.due) == pytest.approx(seconds, abs=2)
-    assert record.version == 2
+    assert record.version > before.version
 
 
 @pytest.mark.parametrize(
