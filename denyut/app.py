@@ -13,8 +13,10 @@ from denyut.store import Store
 if TYPE_CHECKING:
     from celery import Celery
 
+    from denyut.database.engine import Database
     from denyut.median.api import Median
     from denyut.monitoring.jobs import Jobs
+    from denyut.tasks.saving.saving import Saving
 
 __all__ = ["Denyut"]
 
@@ -68,12 +70,34 @@ class Denyut:
     @cached_property
     def keys(self) -> Keys:
         """Builder of key names."""
-        return Keys(self.settings.prefix, self.settings.partitions)
+        settings = self.settings
+        return Keys(settings.prefix, settings.partitions, stored=settings.database_url is not None)
 
     @cached_property
     def store(self) -> Store:
         """The connection to Redis, opened at first use."""
         return Store(self.redis_url, timeout=self.settings.redis_timeout)
+
+    @cached_property
+    def database(self) -> Database:
+        """The job store's database, opened at first use.
+
+        Raises:
+            ConfigurationError: if there is none.
+        """
+        from denyut.database.engine import Database
+
+        url = self.settings.database_url
+        if url is None:
+            raise ConfigurationError("there is no job store: denyut_database_url is not set")
+        return Database(url, timeout=self.settings.database_timeout)
+
+    @cached_property
+    def saving(self) -> Saving:
+        """The writes of this process to the job store."""
+        from denyut.tasks.saving.saving import Saving
+
+        return Saving(self)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -27,7 +27,8 @@ MISFIRE = ("run", "skip")
 
 _PREFIX = "denyut_"
 _URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
-_CHOICES = {"misfire": MISFIRE, "on_cancel": ("fail", "skip")}
+_DATABASES = ("sqlite:///", "postgresql+psycopg://")
+_CHOICES = {"misfire": MISFIRE, "store_writes": ("through", "behind"), "on_cancel": ("fail", "skip")}
 _PASSWORD_PARAMETER = re.compile(r"([?&]password=)[^&#]*")
 
 
@@ -52,6 +53,21 @@ class Settings:
         "Redis or Valkey that holds the jobs. None: DENYUT_REDIS_URL, then the broker if it is Redis, "
         "then a private server for this project folder (extra 'embedded').",
         kind="url",
+    )
+    database_url: str | None = _text(
+        None,
+        "SQL database that keeps a durable copy of every job: sqlite:///... or postgresql+psycopg://... "
+        "None: jobs live in Redis alone.",
+        kind="database",
+    )
+    database_timeout: float = _number(
+        1.0, 0.05, 60.0, "Longest that anybody waits for the database at once.", unit="s"
+    )
+    store_writes: str = _text(
+        "behind",
+        "Who writes a change to the database: the process that made it, at once (through), or a thread of "
+        "the workers within half a second, many at once (behind).",
+        kind="store_writes",
     )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")
     partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
@@ -244,9 +260,14 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"
         )
-    elif meta["kind"] == "url" and not _has_valid_port(value):
+    elif meta["kind"] in ("url", "database") and not _has_valid_port(value):
         raise ConfigurationError(
             f"{_PREFIX}{name}={hide_password(value)!r}: the port must be a number to 65535"
+        )
+    elif meta["kind"] == "database" and not value.startswith(_DATABASES):
+        raise ConfigurationError(
+            f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with sqlite:/// or "
+            "postgresql+psycopg://"
         )
     elif meta["kind"] == "url" and value.partition("://")[0] not in _URL_SCHEMES:
         raise ConfigurationError(

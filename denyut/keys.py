@@ -39,6 +39,7 @@ class PartitionKeys:
     held: str  # ZSET id -> deadline (us) of the process that is to move a queued job on
     done: str  # ZSET id -> time it became terminal (us)
     dead: str  # ZSET id -> time its budget was spent (us): the dead letter
+    refused: str  # Hash id -> why the job store refuses the job
     outbox: str  # ZSET id -> since when it has changes that the job store has not seen (us)
     counters: str  # Hash "<what>:<task>" -> count
     marker: str  # String: when this partition was first used (us); gone if Redis lost its data
@@ -136,6 +137,7 @@ class Keys:
             f"{base}:held",
             f"{base}:done",
             f"{base}:dead",
+            f"{base}:refused",
             f"{base}:outbox",
             f"{base}:counters",
             f"{base}:marker",
@@ -180,6 +182,10 @@ class Keys:
     def workers(self) -> str:
         """Return the key of the ZSET of workers (``Node.owner``) by last beat (us)."""
         return f"{self.prefix}:{{w}}:workers"
+
+    def saving(self) -> str:
+        """Return the key of the Hash of what is known of the job store: writes, failures, the last error."""
+        return f"{self.prefix}:{{w}}:saving"
 
     def schedule_watch(self) -> str:
         """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""

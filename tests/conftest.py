@@ -128,6 +128,8 @@ def pulse(valkey_server: PrivateValkey, valkey: Redis) -> Iterator[MakePulse]:
 
     yield make
     for each in made:
+        for part in {"saving", "database"} & vars(each).keys():
+            getattr(each, part).close()
         each.store.close()
         _disconnect(each.app)
         each.app.close()

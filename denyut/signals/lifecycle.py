@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from denyut.signals.heartbeat import Heartbeat
     from denyut.signals.pidwatch import Wake
     from denyut.tasks.recovery import Recovery
+    from denyut.tasks.saving.applier import Applier
     from denyut.tasks.schedule import Schedule
     from denyut.tasks.slots import SlotState
 
@@ -61,6 +62,7 @@ class WorkerLife:
         self.recovery: Recovery | None = None
         self.schedule: Schedule | None = None
         self.handover: Handover | None = None
+        self.applier: Applier | None = None
         self._worker: Any = None
         self._wake: Wake | None = None
         self._pid = 0
@@ -98,7 +100,7 @@ class WorkerLife:
 
         die_with(self._pid)
         # Their threads are the parent's.
-        self.heartbeat = self.recovery = self.schedule = self.handover = None
+        self.heartbeat = self.recovery = self.schedule = self.handover = self.applier = None
         block.slot(getattr(current_process(), "index", 0) or 0).enter()
         self._wake.set()
 
@@ -134,6 +136,11 @@ class WorkerLife:
         )
         install_control(worker, self.heartbeat.hurry)
         leave_unknown(self.pulse, worker)
+        if pulse.keys.stored:
+            from denyut.tasks.saving.applier import Applier
+
+            self.applier = Applier(pulse)
+            self.applier.start()
         for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
             part.start()
         before_leaving(self.heartbeat.drain)
@@ -159,10 +166,10 @@ class WorkerLife:
         """Stop everything. The heartbeat stops last: leases are kept until the very end."""
         if self._pid != os.getpid():
             return
-        for part in (self.schedule, self.recovery, self.handover, self.heartbeat):
+        for part in (self.schedule, self.recovery, self.handover, self.applier, self.heartbeat):
             if part is not None:
                 part.stop()
-        self.schedule = self.recovery = self.handover = self.heartbeat = None
+        self.schedule = self.recovery = self.handover = self.heartbeat = self.applier = None
         atexit.unregister(self.stop)
 
     def _is_watched(self) -> bool:
@@ -171,7 +178,7 @@ class WorkerLife:
 
     def _revive(self) -> None:
         """Start a thread again that has died, by whatever means."""
-        for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
+        for part in (self.handover, self.heartbeat, self.recovery, self.schedule, self.applier):
             if part is not None and part.revive():
                 logger.error("the thread %s had died; it was started again", part.thread_name)
 

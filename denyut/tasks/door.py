@@ -122,6 +122,8 @@ class Door:
             except _Answered as answered:
                 return self._existing(answered.job_id, intent, options)
         result.deduplicated = False
+        if self.pulse.keys.stored:
+            self.pulse.saving.wrote(intent.id)
         return result
 
     def _intent(

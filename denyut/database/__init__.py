@@ -1,0 +1,1 @@
+"""The job store: the durable copy of every job, in SQL."""

@@ -1,0 +1,90 @@
+"""The connection to the job store: one engine per process, made when first used, not shared across a fork."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import make_url
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from sqlalchemy import Connection, Engine
+
+__all__ = ["Database"]
+
+
+class Database:
+    """The database of one app.
+
+    Args:
+        url: for SQLAlchemy: ``sqlite:///...`` or ``postgresql+psycopg://...``.
+        timeout: seconds to wait for a connection, for a lock, and for one statement.
+    """
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        self.url = make_url(url)
+        self.timeout = timeout
+        self._lock = Lock()
+        self._pid = 0
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """This process's engine."""
+        if self._engine is None or self._pid != os.getpid():
+            self._renew()
+        assert self._engine is not None
+        return self._engine
+
+    def begin(self) -> AbstractContextManager[Connection]:
+        """Open a connection and a transaction, which commits at the end of the ``with`` block."""
+        return self.engine.begin()
+
+    def create(self) -> None:
+        """Create the tables that are not there."""
+        from denyut.database.tables import metadata
+
+        metadata().create_all(self.engine)
+
+    def close(self) -> None:
+        """Close this process's connections; the next use opens others."""
+        if self._engine is not None:
+            self._engine.dispose(close=self._pid == os.getpid())
+        self._engine, self._pid = None, 0
+
+    def _renew(self) -> None:
+        if not self._lock.acquire(timeout=self.timeout):
+            self._lock = Lock()  # it was held by another thread at the moment of the fork
+            return self._renew()
+        try:
+            if self._engine is None or self._pid != os.getpid():
+                if self._engine is not None:
+                    self._engine.dispose(close=False)  # the sockets are the parent's
+                self._engine, self._pid = self._make(), os.getpid()
+        finally:
+            self._lock.release()
+        return None
+
+    def _make(self) -> Engine:
+        lite = self.url.get_backend_name() == "sqlite"
+        options: dict[str, Any] = {"timeout": self.timeout} if lite else {}
+        if self.url.get_backend_name() == "postgresql":
+            # libpq takes whole seconds, and two at least. A server that hangs is the caller's to give up.
+            options = {
+                "connect_timeout": max(2, round(self.timeout)),
+                "options": f"-c statement_timeout={round(self.timeout * 1000)}",
+            }
+        engine = create_engine(self.url, connect_args=options, pool_pre_ping=False, pool_recycle=1800)
+        if lite:
+            event.listen(engine, "connect", _many_processes)
+        return engine
+
+
+def _many_processes(connection: Any, _: Any) -> None:
+    """Let readers of a SQLite file not wait for its writer, and commit without a sync of the disk each."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")

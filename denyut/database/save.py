@@ -1,0 +1,49 @@
+"""Writing rows, so that no order of writes brings an old state back: only a higher version replaces a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from denyut.database.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection, Table
+
+__all__ = ["save_events", "save_jobs"]
+
+
+def save_jobs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of ``denyut_jobs``, or replace those with a lower version. Others are left as they are.
+
+    In one order, whoever writes: two writers of the same jobs wait for each other, and do not deadlock.
+    """
+    if not rows:
+        return
+    jobs, _ = tables()
+    insert = _insert(connection, jobs)
+    others = {c.name: insert.excluded[c.name] for c in jobs.c if not c.primary_key}
+    statement = insert.on_conflict_do_update(
+        index_elements=["prefix", "id"], set_=others, where=jobs.c.version < insert.excluded.version
+    )
+    connection.execute(statement, sorted(rows, key=lambda row: str(row["id"])))
+
+
+def save_events(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of ``denyut_events``; those that are there already are left as they are."""
+    if not rows:
+        return
+    _, events = tables()
+    ordered = sorted(rows, key=lambda row: (str(row["job_id"]), row["ms"], row["seq"]))
+    connection.execute(_insert(connection, events).on_conflict_do_nothing(), ordered)
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as postgresql
+
+        return postgresql(table)
+    from sqlalchemy.dialects.sqlite import insert as sqlite
+
+    return sqlite(table)

@@ -1,0 +1,61 @@
+"""The tables of the job store: one row for each job, one for each entry of its story.
+
+``record`` is the whole record, to the byte, as JSON text in ASCII: no database refuses it, and a job can be
+put back into Redis from it. The other columns are copies of some fields, to be searched.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text
+
+__all__ = ["EVENTS", "JOBS", "metadata", "tables"]
+
+JOBS, EVENTS = "denyut_jobs", "denyut_events"
+
+
+@cache
+def metadata() -> MetaData:
+    """Return the description of all tables."""
+    found = MetaData()
+    jobs = Table(
+        JOBS,
+        found,
+        Column("prefix", String(64), primary_key=True),  # denyut_prefix: deployments may share a database
+        Column("id", Text, primary_key=True),
+        Column("version", BigInteger, nullable=False),  # us; only a higher one replaces a row
+        Column("state", String(16), nullable=False),
+        Column("settled", Boolean, nullable=False),
+        Column("task", Text, nullable=False),
+        Column("queue", Text, nullable=False),
+        Column("key", Text),
+        Column("digest", String(64)),
+        Column("queued_at", BigInteger),
+        Column("due", BigInteger),
+        Column("finished_at", BigInteger),
+        Column("forget_at", BigInteger),  # until then Redis has it, too
+        Column("budget", String(16)),  # of a dead letter: which one is spent
+        Column("record", Text, nullable=False),
+    )
+    Index("ix_denyut_jobs_state", jobs.c.prefix, jobs.c.state, jobs.c.queued_at)
+    Index("ix_denyut_jobs_task", jobs.c.prefix, jobs.c.task, jobs.c.queued_at)
+    Index("ix_denyut_jobs_digest", jobs.c.prefix, jobs.c.digest)
+    Index("ix_denyut_jobs_forget", jobs.c.prefix, jobs.c.forget_at)
+    Table(
+        EVENTS,
+        found,
+        Column("prefix", String(64), primary_key=True),
+        Column("job_id", Text, primary_key=True),
+        Column("ms", BigInteger, primary_key=True),  # both parts of the id of the entry in the Stream
+        Column("seq", BigInteger, primary_key=True),
+        Column("type", Text, nullable=False),
+        Column("fields", Text, nullable=False),  # JSON text in ASCII
+    )
+    return found
+
+
+def tables() -> tuple[Table, Table]:
+    """Return the table of the jobs and the table of their events."""
+    found = metadata()
+    return found.tables[JOBS], found.tables[EVENTS]

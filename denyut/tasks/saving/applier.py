@@ -1,0 +1,96 @@
+"""The applier: a thread of every worker's main process that writes to the store what it has not seen.
+
+Any number may run. Many jobs are one transaction and a few round trips; those that wait for longest come
+first. While the store is down the index grows, by one entry for each job, and is drained when it is back.
+"""
+
+from __future__ import annotations
+
+import logging
+from random import uniform
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from denyut.service import Service
+from denyut.tasks.claim import us
+from denyut.tasks.saving.writer import save
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+
+__all__ = ["Applier"]
+
+logger = logging.getLogger(__name__)
+
+#: Most jobs in one transaction.
+BATCH = 500
+#: Time between two looks (s).
+EVERY = 0.25
+#: What is younger is left to whoever writes it through at once (s).
+GRACE = 0.25
+
+
+class Applier(Service):
+    """The applier of one worker.
+
+    Args:
+        pulse: the app's Denyut, which has a database.
+    """
+
+    thread_name = "denyut-applier"
+
+    def __init__(self, pulse: Denyut) -> None:
+        super().__init__()
+        self.pulse = pulse
+        self._grace = GRACE if pulse.settings.store_writes == "through" else 0.0
+        self.rounds = 0  # looks that found the store up; tests wait for it
+
+    def run(self) -> None:
+        """Look again and again."""
+        while not self.stopping.is_set():
+            more = False
+            try:
+                more = self.step() >= BATCH
+            except RedisError as exc:
+                logger.warning("job store: %s: %s; trying again", type(exc).__name__, exc)
+            except Exception:  # one broken job must not end the writing of all others
+                logger.exception("job store: unexpected error; trying again")
+            if not more:
+                self.stopping.wait(EVERY * uniform(0.8, 1.2))  # noqa: S311 - no secret
+
+    def step(self) -> int:
+        """Write one batch of what the store has not seen; returns how many jobs it was.
+
+        Raises:
+            redis.exceptions.RedisError: it is done by the next step of any applier.
+        """
+        saving = self.pulse.saving
+        if saving.breaker.is_open:
+            return 0
+        client = self.pulse.store.client
+        ids = self.waiting(client)
+        if not ids:
+            return 0
+        try:
+            save(self.pulse, client, ids)
+        except (SQLAlchemyError, OSError) as exc:
+            saving.failed(client, exc)
+            return 0
+        saving.worked(client, len(ids))
+        self.rounds += 1
+        return len(ids)
+
+    def waiting(self, client: Any) -> list[str]:
+        """Return the jobs that the store has not seen, those first that wait for longest."""
+        seconds, micros = client.time()
+        before = int(seconds) * 1_000_000 + int(micros) - us(self._grace)
+        pipe = client.pipeline(transaction=False)
+        for part in self.pulse.keys.all_partitions():
+            pipe.zrangebyscore(part.outbox, "-inf", before, start=0, num=BATCH, withscores=True)
+        found = sorted((score, job_id) for page in pipe.execute() for job_id, score in page)
+        return [job_id.decode() for _, job_id in found[:BATCH]]
+
+    def interrupt(self) -> None:
+        """Nothing to do: the pause ends when it is asked to stop."""

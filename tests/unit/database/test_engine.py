@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from denyut.database.engine import Database
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=0.2)
+    yield made
+    made.close()
+
+
+def test_it_is_opened_at_first_use_and_again_after_it_was_closed(database):
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
+    database.close()
+    with database.begin() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_a_forked_process_has_an_engine_of_its_own(database):
+    parents = database.engine
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if database.engine is not parents else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert database.engine is parents
+
+
+def test_a_lock_is_waited_for_no_longer_than_it_may_be(database, tmp_path):
+    database.create()
+    other = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=0.2)
+    with other.begin() as holder:
+        holder.execute(text("DELETE FROM denyut_jobs"))
+        with pytest.raises(OperationalError, match="locked"), database.begin() as connection:
+            connection.execute(text("DELETE FROM denyut_jobs"))
+    other.close()
+
+
+def test_a_statement_of_postgresql_takes_no_longer_than_it_may(postgres):
+    database = Database(postgres, timeout=0.2)
+    with pytest.raises(OperationalError, match="timeout"), database.begin() as connection:
+        connection.execute(text("SELECT pg_sleep(30)"))
+    database.close()

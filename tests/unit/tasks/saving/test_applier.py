@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from support import wait_until
+
+from denyut.tasks.saving import applier as module
+from denyut.tasks.saving.applier import Applier
+
+
+def test_it_writes_what_the_store_has_not_seen_the_oldest_first(shelves, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 2)
+    ids = [shelves.work.delay().id for _ in range(5)]
+    applier = Applier(shelves.pulse)
+    for written in (2, 4, 5):
+        applier.step()
+        assert [shelves.row(each) is not None for each in ids] == [n < written for n in range(5)]
+    assert applier.step() == 0
+
+
+def test_it_leaves_what_is_young_to_those_who_write_through(make_shelves):
+    shelves = make_shelves(denyut_store_writes="through")
+    shelves.pulse.saving.through = False  # they have died before they could
+    job = shelves.work.delay()
+    applier = Applier(shelves.pulse)
+    assert applier.step() == 0
+    wait_until(lambda: applier.step() == 1, 5, "the job to be old enough")
+    assert shelves.row(job.id)["state"] == "QUEUED"
+
+
+def test_nothing_is_lost_while_the_store_is_down_and_all_is_written_when_it_is_back(shelves):
+    applier = Applier(shelves.pulse)
+    shelves.pulse.saving.breaker._pause = 0.05
+    with shelves.pulse.database.begin() as connection:
+        connection.execute(text("ALTER TABLE denyut_jobs RENAME TO away"))
+    ids = [shelves.work.delay(n == 3).id for n in range(6)]
+    shelves.bench.drain()
+    assert applier.step() == 0
+    assert shelves.pulse.saving.breaker.is_open
+    known = shelves.client.hgetall(shelves.pulse.keys.saving())
+    assert known[b"failures"] == b"1"
+    assert b"no such table" in known[b"error"]
+    with shelves.pulse.database.begin() as connection:
+        connection.execute(text("ALTER TABLE away RENAME TO denyut_jobs"))
+    wait_until(lambda: applier.step() == 6, 5, "the store to be asked again")
+    assert all(shelves.stored(each) == shelves.record(each) for each in ids)
+    known = shelves.client.hgetall(shelves.pulse.keys.saving())
+    assert (known[b"jobs"], b"error" in known) == (b"6", False)
+
+
+def test_many_may_run(shelves):
+    ids = [shelves.work.delay().id for _ in range(20)]
+    appliers = [Applier(shelves.pulse) for _ in range(3)]
+    for each in appliers:
+        each.start()
+    wait_until(lambda: all(shelves.since(i) is None for i in ids), 10, "all jobs to be written")
+    for each in appliers:
+        each.stop()
+    assert all(shelves.stored(i) == shelves.record(i) for i in ids)
+
+
+@pytest.mark.parametrize("job_id", ["j\x00b", "j\u20ac\n"])
+def test_an_odd_id_is_written_too(shelves, job_id):
+    keys, client = shelves.pulse.keys, shelves.client
+    client.hset(keys.job(job_id).record, mapping={"state": "FAILED", "version": 5, "settled": "1"})
+    client.zadd(keys.partition(keys.partition_of(job_id)).outbox, {job_id: 1})
+    assert Applier(shelves.pulse).step() == 1
+    assert shelves.since(job_id) is None
