@@ -78,7 +78,7 @@ class Database:
                 "connect_timeout": max(2, round(self.timeout)),
                 "options": f"-c statement_timeout={round(self.timeout * 1000)}",
             }
-        engine = create_engine(self.url, connect_args=options, pool_pre_ping=False, pool_recycle=1800)
+        engine = create_engine(self.url, connect_args=options, pool_pre_ping=not lite, pool_recycle=1800)
         if lite:
             event.listen(engine, "connect", _many_processes)
         return engine

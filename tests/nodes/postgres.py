@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from pwd import getpwnam
 from uuid import uuid4
 
-from support import die_with_parent, free_port
+from support import children, die_with_parent, free_port, is_running, wait_until
 
 _START_TIMEOUT = 30.0
 
@@ -38,6 +39,7 @@ class PrivatePostgres:
         self.port = 0
         self._user = getpwnam("nobody") if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
+        self._command: list[str] = []
 
     @property
     def pid(self) -> int:
@@ -78,14 +80,35 @@ class PrivatePostgres:
         )
         self.port = free_port()
         options = {**_OPTIONS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
-        command = [str(programs / "postgres"), "-D", str(data)]
+        self._command = [str(programs / "postgres"), "-D", str(data)]
         for name, value in options.items():
-            command += ["-c", f"{name}={value}"]
+            self._command += ["-c", f"{name}={value}"]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the server again, with the data that it had."""
         with (self.folder / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._become
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._become
             )
         self._wait()
+
+    def kill(self) -> None:
+        """SIGKILL the server and all its sessions at once."""
+        pids = [*self._pids(), self.pid]
+        self.signal_all(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait(timeout=10)
+        wait_until(lambda: not any(map(is_running, pids)), what="the sessions to end")
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the server and all its sessions: SIGSTOP makes it hang, SIGCONT go on."""
+        for pid in (self.pid, *self._pids()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _pids(self) -> list[int]:
+        return list(children(self.pid))
 
     def stop(self) -> None:
         """End the server at once and remove its data."""
@@ -104,7 +127,6 @@ class PrivatePostgres:
 
     def _wait(self) -> None:
         import psycopg
-        from support import wait_until
 
         def answers() -> bool:
             assert self._process is not None
