@@ -187,6 +187,14 @@ class Keys:
         """Return the key of the Hash of what is known of the job store: writes, failures, the last error."""
         return f"{self.prefix}:{{w}}:saving"
 
+    def compared(self) -> str:
+        """Return the key of the run id of the server that has what the job store says it should have."""
+        return f"{self.prefix}:{{w}}:compared"
+
+    def comparing(self) -> str:
+        """Return the key of the String (PX) that is there while a worker compares Redis with the store."""
+        return f"{self.prefix}:{{w}}:comparing"
+
     def schedule_watch(self) -> str:
         """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""
         return f"{self.prefix}:{{w}}:schedule"

@@ -121,6 +121,8 @@ def claim(
         return list(CLAIM(pulse.store.client, pulse.keys.script(job_id, digest), args))
 
     reply = patiently(attempt)
+    if _text(reply[0]) == Code.UNRECORDED and pulse.keys.stored and pulse.saving.put_back(job_id):
+        reply = patiently(attempt)  # Redis had lost it
     if _text(reply[0]) == Code.UNRECORDED:
         text, key = message()
         tail = [text, "own" if own else "", key.follows, key.conflict, key.key, key.digest, key.fingerprint]

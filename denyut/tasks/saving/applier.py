@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from random import uniform
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -15,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from denyut.service import Service
 from denyut.tasks.claim import us
+from denyut.tasks.saving.put_back import put_back_lost
 from denyut.tasks.saving.writer import save
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 #: Time between two looks (s).
 EVERY = 0.25
+#: Time between two looks whether Redis has lost data (s).
+COMPARE_EVERY = 1.0
 #: What is younger is left to whoever writes it through at once (s).
 GRACE = 0.25
 
@@ -45,6 +49,7 @@ class Applier(Service):
         super().__init__()
         self.pulse = pulse
         self._grace = GRACE if pulse.settings.store_writes == "through" else 0.0
+        self._compared = 0.0
         self.rounds = 0  # looks that found the store up; tests wait for it
 
     def run(self) -> None:
@@ -70,10 +75,13 @@ class Applier(Service):
         if saving.breaker.is_open:
             return 0
         client = self.pulse.store.client
-        ids = self.waiting(client)
-        if not ids:
-            return 0
         try:
+            if monotonic() - self._compared >= COMPARE_EVERY:
+                put_back_lost(self.pulse, client)
+                self._compared = monotonic()
+            ids = self.waiting(client)
+            if not ids:
+                return 0
             save(self.pulse, client, ids)
         except (SQLAlchemyError, OSError) as exc:
             saving.failed(client, exc)

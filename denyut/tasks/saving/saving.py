@@ -15,10 +15,11 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from denyut.tasks.saving.breaker import Breaker
+from denyut.tasks.saving.put_back import put_back
 from denyut.tasks.saving.writer import save
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from denyut.app import Denyut
 
@@ -26,12 +27,13 @@ __all__ = ["Saving"]
 
 
 class _Order:
-    """One order to write: which jobs, and whether it is done."""
+    """Something to do with the store, and whether it is done."""
 
-    def __init__(self, job_ids: Sequence[str]) -> None:
-        self.job_ids = job_ids
-        self.done = Event()
-        self.saved = False
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self.work = work
+        self.over = Event()
+        self.done = False
+        self.answer: Any = None
 
 
 class Saving:
@@ -54,17 +56,25 @@ class Saving:
         """Write jobs through that this process has just changed; False if they are left to the applier."""
         if not self.through:
             return False
+        return self._within(lambda client: save(self.pulse, client, job_ids)).done
+
+    def put_back(self, job_id: str) -> bool:
+        """Put back a job that Redis has lost, if the store has it; False also if it cannot be asked now."""
+        return bool(self._within(lambda client: put_back(self.pulse, client, [job_id])).answer)
+
+    def _within(self, work: Callable[[Any], Any]) -> _Order:
+        """Do something with the store, and wait for it no longer than anybody may."""
+        order = _Order(work)
         if self._pid != os.getpid():
             self._renew()  # the thread, and its lock, are the parent's
         if self.breaker.is_open:
-            return False
-        order = _Order(job_ids)
+            return order
         self._queue.put(order)
         self._start()
-        if not order.done.wait(self.pulse.settings.database_timeout):
+        if not order.over.wait(self.pulse.settings.database_timeout):
             text = f"no answer within {self.pulse.settings.database_timeout:g} s"
             self.breaker.failed(TimeoutError(text))
-        return order.saved
+        return order
 
     def failed(self, client: Any, exc: BaseException) -> None:
         """Note that the store could not be written, where every process can read it."""
@@ -107,10 +117,10 @@ class Saving:
         while (order := self._queue.get()) is not None:
             try:
                 if not self.breaker.is_open:  # what waited behind an order that hung is left to the applier
-                    save(self.pulse, self.pulse.store.client, order.job_ids)
-                    order.saved = True
+                    order.answer = order.work(self.pulse.store.client)
+                    order.done = True
                     self.breaker.worked()
             except (SQLAlchemyError, RedisError, OSError) as exc:
                 self.breaker.failed(exc)
             finally:
-                order.done.set()
+                order.over.set()

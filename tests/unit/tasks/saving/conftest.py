@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,11 +22,13 @@ class Shelves:
 
         @bench.task(name="t.work")
         def work(bad: bool = False) -> int:
+            self.inside()
             if bad:
                 raise ValueError("bad")
             return 3
 
         self.work = work
+        self.inside: Callable[[], Any] = lambda: None  # what is to happen while a job runs
 
     def row(self, job_id: str) -> Any:
         """The row of a job; None if there is none."""

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from denyut.database.engine import Database
+from denyut.database.read import read_owed, read_records
+from denyut.database.save import save_jobs
+
+NOW = 1_000
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=5.0)
+    made.create()
+    given = {"prefix": "d", "state": "QUEUED", "settled": False, "task": "t", "queue": "q"}
+    rest = dict.fromkeys(("key", "digest", "budget", "queued_at", "due", "finished_at"))
+    rows = [
+        {**given, **rest, "id": f"j{n}", "version": n, "forget_at": forget, "record": f'{{"n": "{n}"}}'}
+        for n, forget in enumerate([None, NOW - 1, NOW + 1, None, NOW])
+    ]
+    with made.begin() as connection:
+        save_jobs(connection, [*rows, {**rows[0], "prefix": "e"}])
+    yield made
+    made.close()
+
+
+def test_redis_should_have_what_is_not_over_or_not_to_be_forgotten_yet(database):
+    with database.begin() as connection:
+        assert read_owed(connection, "d", NOW) == [("j0", 0), ("j2", 2), ("j3", 3)]
+
+
+def test_pages_go_on_after_the_last_id(database):
+    with database.begin() as connection:
+        first = read_owed(connection, "d", NOW, limit=2)
+        assert read_owed(connection, "d", NOW, after=first[-1][0], limit=2) == [("j3", 3)]
+
+
+def test_records_of_one_deployment_come_with_their_versions(database):
+    with database.begin() as connection:
+        assert read_records(connection, "d", ["j1", "j3", "nobody"]) == {
+            "j1": (1, '{"n": "1"}'),
+            "j3": (3, '{"n": "3"}'),
+        }
+        assert read_records(connection, "e", ["j1"]) == {}
