@@ -65,8 +65,8 @@ class Settings:
     )
     store_writes: str = _text(
         "behind",
-        "Who writes a change to the database: the process that made it, at once (through), or a thread of "
-        "the workers within half a second, many at once (behind).",
+        "Who writes to the database: a thread of the workers, within half a second, many jobs at once "
+        "(behind); or also the process that enqueues a job, or ends it, at once (through).",
         kind="store_writes",
     )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")

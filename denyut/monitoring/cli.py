@@ -15,7 +15,9 @@ from denyut.monitoring.cli_explain import explain
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
 from denyut.monitoring.cli_median import median
+from denyut.monitoring.cli_migrate import migrate
 from denyut.monitoring.cli_reindex import reindex
+from denyut.monitoring.cli_restore import restore
 from denyut.monitoring.cli_schedule import reschedule
 from denyut.monitoring.cli_worker_median import worker_median
 
@@ -27,7 +29,7 @@ def denyut() -> None:
     """See the jobs and medians of this app, and check that all is well."""
 
 
-for _command in (cancel, dead, explain, reindex, release, retry, reschedule):
+for _command in (cancel, dead, explain, reindex, release, restore, retry, reschedule):
     jobs.add_command(_command)
-for _command in (jobs, median, doctor, exporter, worker_median):
+for _command in (jobs, median, doctor, exporter, migrate, worker_median):
     denyut.add_command(_command)

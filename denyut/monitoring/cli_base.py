@@ -36,6 +36,10 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
             raise _Failure(f"the broker: {exc}") from exc
         except DenyutError as exc:
             raise _Failure(str(exc)) from exc
+        except Exception as exc:
+            if type(exc).__module__.startswith("sqlalchemy."):  # not imported for the sake of its errors
+                raise _Failure(f"the job store: {str(exc).splitlines()[0]}") from exc
+            raise
 
     return run
 

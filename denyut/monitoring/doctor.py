@@ -12,6 +12,7 @@ from denyut.monitoring.check_jobs import check_audit, check_leases, check_worker
 from denyut.monitoring.check_layout import check_partitions, check_shards
 from denyut.monitoring.check_queues import check_queues
 from denyut.monitoring.check_server import check_eviction, check_persistence, check_redis
+from denyut.monitoring.check_store import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ CHECKS: dict[str, Callable[[Denyut, Any], Check]] = {
     "leases": check_leases,
     "queues": check_queues,
     "audit": check_audit,
+    "store": check_store,
 }
 
 

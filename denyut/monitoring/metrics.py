@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from denyut.monitoring.scrape import Scrape
+    from denyut.tasks.saving.backlog import Backlog
 
 __all__ = ["EVENTS", "depth_metric", "metrics_of", "up_metric"]
 
@@ -71,6 +72,8 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     late = max((worker.late_s for worker in found.workers), default=0.0)
     yield _gauge("denyut_beat_lag_seconds", "How late the latest worker's heartbeat is.", max(late, 0.0))
     yield from _medians(found.shards)
+    if found.store is not None:
+        yield from _store(found.store)
 
 
 def _events(counters: Counter[str]) -> Metric:
@@ -150,6 +153,28 @@ def _medians(shards: list[tuple[dict[str, int], int]]) -> Iterator[Metric]:
     yield batches
     streams = {str(shard): count for shard, (_, count) in enumerate(shards)}
     yield _gauges("denyut_median_streams", "Streams that have events.", "shard", streams)
+
+
+def _store(store: Backlog) -> Iterator[Metric]:
+    yield _gauge(
+        "denyut_store_up", "Whether the job store could be written when that was last tried.", not store.error
+    )
+    yield _gauge(
+        "denyut_store_backlog", "Jobs that the job store has not seen, or not as they are now.", store.jobs
+    )
+    text = "How long the oldest change waits to be written to the job store."
+    yield _gauge("denyut_store_backlog_age_seconds", text, store.oldest_s)
+    yield _gauge("denyut_store_refused", "Jobs that the job store refuses.", len(store.refused))
+    for name, doc, value in (
+        (
+            "denyut_store_written",
+            "Jobs written to the job store by workers, each as often as it was.",
+            store.written,
+        ),
+        ("denyut_store_writes", "Transactions of workers in the job store.", store.writes),
+        ("denyut_store_failures", "Writes of workers to the job store that failed.", store.failures),
+    ):
+        yield CounterMetricFamily(name, doc, value=value)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from denyut.monitoring.heads import read_heads
 from denyut.monitoring.partition import read_partitions
 from denyut.monitoring.workers import live_workers
+from denyut.tasks.saving.backlog import read_backlog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.monitoring.partition import Partition
     from denyut.monitoring.workers import Worker
+    from denyut.tasks.saving.backlog import Backlog
 
 __all__ = ["Scrape", "scrape"]
 
@@ -28,13 +30,15 @@ class Scrape:
     """What the store says.
 
     ``started`` has the start (us) of the newest attempt of each job that holds a lease, ``shards`` the
-    counters and the number of streams of each median shard.
+    counters and the number of streams of each median shard, ``store`` how the
+    job store is doing, if there is one.
     """
 
     partitions: list[Partition]
     started: list[int]
     workers: list[Worker]
     shards: list[tuple[dict[str, int], int]]
+    store: Backlog | None = None
 
     @property
     def now_us(self) -> int:
@@ -75,6 +79,7 @@ def scrape(pulse: Denyut, client: Any) -> Scrape:
         started=[head.started_at for head in heads.values() if head.started_at],
         workers=live_workers(pulse, client),
         shards=[(_counts(next(replies)), next(replies)) for _ in shards],
+        store=read_backlog(pulse, client) if keys.stored else None,
     )
 
 

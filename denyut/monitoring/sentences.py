@@ -133,6 +133,7 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "done": lambda e: _copy(e, f"it has ended as {e.data.lower()}"),
     "stale": lambda e: _copy(e, f"a newer generation, or a later time, has replaced it ({e.data.lower()})"),
     "restored": lambda e: f"Redis had lost attempt {e.attempt}; its process wrote it again",
+    "put_back": lambda e: f"Redis had lost it; it was put back from the job store as {e.data}",
     "replayed": lambda e: f"{_by(e)} began to send what follows ({e.data.lower()}): it had not been sent",
     "duplicate": lambda e: f"the same enqueued again by {_by(e)} was answered with this job ({e.data})",
     "conflict": lambda e: f"an enqueue with other arguments by {_by(e)} was refused ({e.data})",

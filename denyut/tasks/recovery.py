@@ -199,7 +199,10 @@ class Recovery(Service):
         timeout = us(self._timeout()) if long_look else 0
         args = [most, timeout, us(settings.retention)]
         calls = [
-            OVERDUE.with_([p.leases, p.held, p.queued, p.done], [*args, self._waiting.begin(p), PAGE])
+            OVERDUE.with_(
+                [p.leases, p.held, p.queued, p.done, *([p.outbox] if self.pulse.keys.stored else [])],
+                [*args, self._waiting.begin(p), PAGE],
+            )
             for p in self.pulse.keys.all_partitions()
         ]
         alone: dict[str, str] = {}

@@ -89,7 +89,10 @@ class Tracer:
         if isinstance(answer, StepAside):
             logger.info("job %s: this delivery steps aside: %s", uuid, answer.reason)
             return _aside(answer)
-        return self._run(answer, uuid, args, kwargs, request)
+        traced = self._run(answer, uuid, args, kwargs, request)
+        if delivery.pulse.keys.stored:
+            delivery.pulse.saving.wrote(uuid)
+        return traced
 
     def _run(self, attempt: Attempt, uuid: str, args: Any, kwargs: Any, request: dict[str, Any]) -> Any:
         slot = attempt.run.slot

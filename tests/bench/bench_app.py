@@ -1,4 +1,4 @@
-"""Two apps that are alike but for ``Denyut(app)``: a task that does nothing."""
+"""Apps that are alike but for ``Denyut(app)``, and for a job store: a task that does nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from denyut import Denyut
 
 
 def make_app(kind: str) -> Celery:
-    """Return the app ``bare`` or ``denyut``. Where broker and results are is read from the environment."""
+    """Return the app ``bare`` or ``denyut``, or one with a store, such as ``sqlite`` or ``sqlite-through``.
+
+    Where broker, results and store are is read from the environment.
+    """
     app = Celery(f"bench-{kind}", set_as_current=False)
     app.conf.update(task_default_queue=f"bench.{kind}", result_expires=300)
-    if kind == "denyut":
+    if kind != "bare":
         app.conf.denyut_retention = 300.0
+        database, _, through = kind.partition("-")
+        if database != "denyut":
+            app.conf.denyut_prefix = kind
+            app.conf.denyut_database_url = os.environ[f"BENCH_{database.upper()}"]
+            app.conf.denyut_store_writes = through or "behind"
         Denyut(app)
 
     @app.task(name="bench.nothing", shared=False)  # type: ignore[untyped-decorator]

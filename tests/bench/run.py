@@ -21,9 +21,10 @@ from applying import apply_throughput
 from bench_app import make_app
 from committing import commit_throughput
 from nodes.valkey import PrivateValkey
+from storing import store_throughput
 from throughput import enqueue_throughput, worker_throughput
 
-SHARES = {"jobs": 0.5, "enqueue": 0.25, "commit": 0.1, "median": 0.15}
+SHARES = {"jobs": 0.35, "enqueue": 0.2, "store": 0.25, "commit": 0.08, "median": 0.12}
 TEXTS = {
     "jobs": "jobs through a worker (no-op, prefork 2, results stored), against bare Celery",
     "jobs_worker_cpu": "the same jobs: how many one second of the worker's CPU is enough for",
@@ -31,6 +32,14 @@ TEXTS = {
     "enqueue_unkeyed": ".delay() without a key, against bare Celery",
     "enqueue_keyed": ".delay() with a new key, against bare Celery",
     "enqueue_duplicate": ".delay() with a key that is taken, against bare Celery",
+    "jobs_sqlite": "jobs through a worker with a job store in SQLite, against none",
+    "jobs_worker_cpu_sqlite": "the same jobs: how many one second of the worker's CPU is enough for",
+    "jobs_server_cpu_sqlite": "the same jobs: how many one second of the server's CPU is enough for",
+    "enqueue_sqlite_through": ".delay() that is in SQLite when it returns, against no job store",
+    "jobs_postgresql": "jobs through a worker with a job store in PostgreSQL, against none",
+    "jobs_worker_cpu_postgresql": "the same jobs: how many one second of the worker's CPU is enough for",
+    "jobs_server_cpu_postgresql": "the same jobs: how many one second of the server's CPU is enough for",
+    "enqueue_postgresql_through": ".delay() that is in PostgreSQL when it returns, against no job store",
     "commit": "job.commit(session) with an effect in PostgreSQL, against session.commit()",
     "median_apply": "events applied to a median (batches of 1000), against raw ZADD NX",
 }
@@ -53,6 +62,8 @@ def main() -> None:
                 share = seconds * SHARES["jobs"]
                 results = worker_throughput(server.url, client, folder, server.pid, share)
                 results |= enqueue_throughput(client, seconds * SHARES["enqueue"])
+                share = seconds * SHARES["store"]
+                results |= store_throughput(server.url, client, folder, server.pid, share)
                 share = seconds * SHARES["commit"]
                 results["commit"] = commit_throughput(make_app("denyut"), share)
                 results["median_apply"] = apply_throughput(server.url, client, seconds * SHARES["median"])

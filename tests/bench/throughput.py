@@ -29,9 +29,9 @@ def worker_throughput(
 
     Returns tasks a second, and tasks for a second of CPU: of the worker's processes and of the server.
     """
-    workers = {kind: _start(kind, url, folder) for kind in ("denyut", "bare")}
+    workers = {kind: start(kind, url, folder) for kind in ("denyut", "bare")}
     try:
-        rounds = {kind: _Round(make_app(kind), worker, client, server) for kind, worker in workers.items()}
+        rounds = {kind: Round(make_app(kind), worker, client, server) for kind, worker in workers.items()}
         return compare_all(rounds["denyut"], rounds["bare"], seconds=seconds)
     finally:
         for worker in workers.values():
@@ -71,7 +71,7 @@ def enqueue_throughput(client: Redis, seconds: float) -> dict[str, Comparison]:
     return {name: compare(run, lambda: rate(bare), seconds=part) for name, run in measured.items()}
 
 
-class _Round:
+class Round:
     """Fills the queue while the worker is stopped, lets it go, and measures until all results are there."""
 
     def __init__(self, app: Any, worker: CeleryWorker, client: Redis, server: int) -> None:
@@ -85,12 +85,16 @@ class _Round:
         self.worker.send_signal(signal.SIGCONT)
         done_first, begin = self._wait(keys, 1)
         done_last, end = self._wait(keys, TASKS)
+        self.settle()
         worker_after, server_after = self._cpu()
         return {
             "jobs": (done_last - done_first) / (end - begin),
             "jobs_worker_cpu": TASKS / (worker_after - worker),
             "jobs_server_cpu": TASKS / (server_after - server),
         }
+
+    def settle(self) -> None:
+        """Wait for what comes after the results, and costs CPU as well."""
 
     def _cpu(self) -> tuple[float, float]:
         pids = [self.worker.pid, *children(self.worker.pid)]
@@ -111,11 +115,13 @@ def _cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _start(kind: str, url: str, folder: Path) -> CeleryWorker:
+def start(kind: str, url: str, folder: Path) -> CeleryWorker:
+    """Start the worker of the app ``kind``."""
+    stores = {name: value for name, value in os.environ.items() if name.startswith("BENCH_")}
     worker = CeleryWorker(
         "bench.bench_app",
         folder,
-        env={"CELERY_BROKER_URL": url, "CELERY_RESULT_BACKEND": url, "BENCH_KIND": kind},
+        env={**stores, "CELERY_BROKER_URL": url, "CELERY_RESULT_BACKEND": url, "BENCH_KIND": kind},
         name=f"{kind}@bench",
     )
     return worker.start()

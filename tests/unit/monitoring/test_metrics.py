@@ -17,6 +17,7 @@ from denyut.monitoring.partition import Partition
 from denyut.monitoring.scrape import Scrape
 from denyut.monitoring.workers import Worker
 from denyut.states import TERMINAL
+from denyut.tasks.saving.backlog import Backlog
 
 SECOND = 1_000_000
 NOW = 1_700_000_000 * SECOND
@@ -151,6 +152,19 @@ def test_accepted_jobs_that_are_nowhere_are_told():
     counters = {"enqueued:t": 7, "adopted:t": 1, "completed:t": 2, "unpublished:t": 1}
     told = Exposition(partition(counters=counters, queued=1, scheduled=1, leases={"a": NOW}))
     assert told["denyut_jobs_missing"] == 2
+
+
+def test_a_job_store_is_told_if_there_is_one():
+    told = {"jobs": 3, "oldest_s": 4.5, "refused": {"j": "why"}, "written": 9, "writes": 2, "failures": 1}
+    metrics = Exposition(store=Backlog(**told, error="gone", error_age_s=1.0))
+    assert metrics["denyut_store_up"] == 0
+    assert metrics["denyut_store_backlog"] == 3
+    assert metrics["denyut_store_backlog_age_seconds"] == 4.5
+    assert metrics["denyut_store_refused"] == 1
+    assert metrics["denyut_store_written_total"] == 9
+    assert metrics["denyut_store_writes_total"] == 2
+    assert metrics["denyut_store_failures_total"] == 1
+    assert ("denyut_store_up",) not in Exposition().samples
 
 
 def test_medians_are_told_for_each_shard():

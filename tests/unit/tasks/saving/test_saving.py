@@ -68,3 +68,10 @@ def test_a_forked_process_writes_by_itself(through):
         os._exit(0 if through.pulse.saving.wrote("mine") else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert through.since(job.id) is None
+
+
+def test_with_through_the_process_that_ends_a_job_writes_its_end(through):
+    job = through.work.delay()
+    through.bench.drain()
+    assert through.row(job.id)["state"] == "COMPLETED"
+    assert through.since(job.id) is None

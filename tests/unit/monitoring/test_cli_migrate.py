@@ -1,0 +1,28 @@
+"""``denyut migrate``."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import inspect
+
+
+def test_it_makes_the_tables_and_may_be_run_again(make_desk, invoke, tmp_path):
+    pulse = make_desk(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db").pulse
+    assert invoke(pulse.app, "migrate").stdout == "there are now: denyut_events, denyut_jobs\n"
+    found = json.loads(invoke(pulse.app, "migrate", "--json").stdout)["tables"]
+    assert set(found) == set(inspect(pulse.database.engine).get_table_names())
+
+
+def test_a_store_that_cannot_be_reached_is_one_line(make_desk, invoke):
+    pulse = make_desk(denyut_database_url="postgresql+psycopg://me:s3cret@127.0.0.1:1/jobs").pulse
+    done = invoke(pulse.app, "migrate")
+    assert done.exit_code == 1
+    assert "the job store: " in done.stderr
+    assert "s3cret" not in done.stderr
+
+
+def test_without_a_store_it_says_that_there_is_none(cli):
+    done = cli("migrate")
+    assert done.exit_code == 1
+    assert "denyut_database_url is not set" in done.stderr
