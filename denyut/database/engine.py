@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
+from denyut.config import hide_password
+from denyut.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -23,10 +26,20 @@ class Database:
     Args:
         url: for SQLAlchemy: ``sqlite:///...`` or ``postgresql+psycopg://...``.
         timeout: seconds to wait for a connection, for a lock, and for one statement.
+
+    Raises:
+        ConfigurationError: the driver is not installed.
     """
 
     def __init__(self, url: str, *, timeout: float) -> None:
         self.url = make_url(url)
+        try:
+            self.url.get_dialect().import_dbapi()
+        except ImportError as exc:
+            raise ConfigurationError(
+                f"denyut_database_url={hide_password(url)!r}: its driver is not installed ({exc}); "
+                "for PostgreSQL: pip install 'denyut[postgres]'"
+            ) from exc
         self.timeout = timeout
         self._lock = Lock()
         self._pid = 0

@@ -77,6 +77,8 @@ class WorkerLife:
 
         try:
             self.pulse.redis_url()  # a bad setting, or none, must stop the worker here, with its own message
+            if self.pulse.keys.stored:
+                self.pulse.saving.prepare()
             _refuse_spawn(sender)
             use_block(SlotBlock.create())
             allow(_pool_name(sender) in _MAIN_THREAD_POOLS)

@@ -53,15 +53,17 @@ class Applier(Service):
         self.rounds = 0  # looks that found the store up; tests wait for it
 
     def run(self) -> None:
-        """Look again and again."""
-        while not self.stopping.is_set():
-            more = False
+        """Look again and again; the last time when it is asked to stop, so that little is left behind."""
+        while True:
+            last, more = self.stopping.is_set(), False
             try:
                 more = self.step() >= BATCH
             except RedisError as exc:
                 logger.warning("job store: %s: %s; trying again", type(exc).__name__, exc)
             except Exception:  # one broken job must not end the writing of all others
                 logger.exception("job store: unexpected error; trying again")
+            if last:
+                return
             if not more:
                 self.stopping.wait(EVERY * uniform(0.8, 1.2))  # noqa: S311 - no secret
 

@@ -16,6 +16,10 @@ logger = logging.getLogger(__name__)
 PAUSE = 2.0
 
 
+#: How databases say that a table is not there.
+_NO_TABLES = ("no such table", "UndefinedTable")
+
+
 class Breaker:
     """Knows whether the store is up, and says so in the log: one line when it is lost, one when it is back.
 
@@ -42,6 +46,8 @@ class Breaker:
         """Note that the store could not be written; returns why, without the password."""
         text = f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"[:500]
         text = text.replace(self._secret, "***") if self._secret else text
+        if any(words in text for words in _NO_TABLES):
+            text += "; make the tables: celery -A APP denyut migrate"
         with self._lock:
             first, self.error = not self.error, text
             self._until = monotonic() + self._pause

@@ -54,9 +54,11 @@ def put_back_lost(pulse: Denyut, client: Any) -> int | None:
         return None
     if not client.set(pulse.keys.comparing(), server, nx=True, px=_TURN):
         return None
-    count = compare(pulse, client)
-    client.set(pulse.keys.compared(), server)
-    client.delete(pulse.keys.comparing())
+    try:
+        count = compare(pulse, client)
+        client.set(pulse.keys.compared(), server)
+    finally:
+        client.delete(pulse.keys.comparing())
     if count:
         logger.warning("Redis had lost %d job(s); they were put back from the job store", count)
     return count

@@ -6,6 +6,7 @@ longer than ``denyut_database_timeout``. What is not written by then is on the i
 
 from __future__ import annotations
 
+import logging
 import os
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
 
 __all__ = ["Saving"]
+
+logger = logging.getLogger(__name__)
 
 
 class _Order:
@@ -51,6 +54,14 @@ class Saving:
         self._pid = 0
         self._thread: Thread | None = None
         self._renew()
+
+    def prepare(self) -> None:
+        """Make what is to be made before the first fork; connects to nothing.
+
+        Raises:
+            ConfigurationError: the database's driver is not installed.
+        """
+        _ = self.pulse.database
 
     def wrote(self, *job_ids: str) -> bool:
         """Write jobs through that this process has just changed; False if they are left to the applier."""
@@ -120,7 +131,9 @@ class Saving:
                     order.answer = order.work(self.pulse.store.client)
                     order.done = True
                     self.breaker.worked()
-            except (SQLAlchemyError, RedisError, OSError) as exc:
+            except RedisError as exc:  # the store is not to blame; the applier writes it
+                logger.warning("job store: not written through, for Redis: %s", exc)
+            except (SQLAlchemyError, OSError) as exc:
                 self.breaker.failed(exc)
             finally:
                 order.over.set()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from denyut.database.engine import Database
+from denyut.errors import ConfigurationError
 
 
 @pytest.fixture
@@ -22,6 +24,12 @@ def test_it_is_opened_at_first_use_and_again_after_it_was_closed(database):
     database.close()
     with database.begin() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_a_driver_that_is_not_installed_is_an_error_that_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigurationError, match=r"me:\*\*\*@db.*denyut\[postgres\]"):
+        Database("postgresql+psycopg://me:s3cret@db/jobs", timeout=1.0)
 
 
 def test_a_forked_process_has_an_engine_of_its_own(database):

@@ -48,6 +48,16 @@ def test_nothing_is_lost_while_the_store_is_down_and_all_is_written_when_it_is_b
     assert (known[b"jobs"], b"error" in known) == (b"6", False)
 
 
+def test_it_looks_once_more_when_it_is_asked_to_stop(shelves, monkeypatch):
+    monkeypatch.setattr(module, "EVERY", 60.0)
+    applier = Applier(shelves.pulse)
+    applier.start()
+    wait_until(lambda: shelves.client.exists(shelves.pulse.keys.compared()), 5, "its first look")
+    job = shelves.work.delay()
+    applier.stop()
+    assert shelves.row(job.id)["state"] == "QUEUED"
+
+
 def test_many_may_run(shelves):
     ids = [shelves.work.delay().id for _ in range(20)]
     appliers = [Applier(shelves.pulse) for _ in range(3)]

@@ -32,6 +32,11 @@ def test_a_loss_and_a_return_are_one_line_each(caplog):
     assert "is back" in back
 
 
+def test_tables_that_are_not_there_are_told_with_what_to_do():
+    text = Breaker(URL).failed(OSError("(sqlite3.OperationalError) no such table: denyut_jobs"))
+    assert text.endswith("make the tables: celery -A APP denyut migrate")
+
+
 def test_a_password_is_not_shown(caplog):
     breaker = Breaker(URL)
     text = breaker.failed(OSError("no entry for me:s3cret@db\nand more"))

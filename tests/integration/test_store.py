@@ -1,0 +1,54 @@
+"""A Redis that loses everything under real workers gets it back from the job store."""
+
+from __future__ import annotations
+
+import pytest
+from support import wait_until
+
+from denyut.states import State
+from denyut.tasks.record import FIELDS, JobRecord
+from denyut.tasks.saving.applier import Applier
+
+
+def record(pulse, job_id):
+    return JobRecord.from_redis(job_id, pulse.store.client.hmget(pulse.keys.job(job_id).record, *FIELDS))
+
+
+@pytest.fixture
+def node(worker, tmp_path):
+    """A worker with a job store; it is not started."""
+    made = worker("apps.stored", env={"STORE_URL": f"sqlite:///{tmp_path}/jobs.db"}, start=False)
+    made.app.denyut.database.create()
+    yield made
+    made.app.denyut.database.close()
+    made.app.denyut.store.close()
+
+
+def saved(pulse):
+    client = pulse.store.client
+    return not any(client.zcard(part.outbox) for part in pulse.keys.all_partitions())
+
+
+def test_jobs_that_waited_in_a_redis_that_was_flushed_run_once_and_at_their_time(node, valkey):
+    pulse, work = node.app.denyut, node.module.work
+    node.start()
+    ended = work.apply_async((0,), idempotency_key="ended")
+    later = work.apply_async((4,), countdown=6)
+    wait_until(lambda: record(pulse, ended.id).settled, 20, "the first job to end")
+    due = record(pulse, later.id).due
+    wait_until(lambda: saved(pulse), 20, "the store to have all")
+    node.kill_all()
+    waiting = [work.apply_async((0,)).id for _ in range(5)]
+    Applier(pulse).step()
+    valkey.flushall()
+
+    node.start()
+    ids = [*waiting, later.id]
+    wait_until(
+        lambda: all((found := record(pulse, i)) and found.settled for i in ids), 30, "what waited to run"
+    )
+    found = [record(pulse, job_id) for job_id in ids]
+    assert {(each.state, each.attempt) for each in found} == {(State.COMPLETED, 1)}
+    assert found[-1].started_at >= due
+    assert work.apply_async((0,), idempotency_key="ended").id == ended.id
+    assert record(pulse, ended.id).attempt == 1
