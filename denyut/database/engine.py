@@ -89,6 +89,11 @@ class Database:
             # libpq takes whole seconds, and two at least. A server that hangs is the caller's to give up.
             options = {
                 "connect_timeout": max(2, round(self.timeout)),
+                # A host that is gone says nothing: it is noticed within some seconds, not hours.
+                "keepalives_idle": 5,
+                "keepalives_interval": 2,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 10_000,
                 "options": f"-c statement_timeout={round(self.timeout * 1000)}",
             }
         engine = create_engine(self.url, connect_args=options, pool_pre_ping=not lite, pool_recycle=1800)

@@ -39,7 +39,9 @@ def test_jobs_that_waited_in_a_redis_that_was_flushed_run_once_and_at_their_time
     wait_until(lambda: saved(pulse), 20, "the store to have all")
     node.kill_all()
     waiting = [work.apply_async((0,)).id for _ in range(5)]
-    Applier(pulse).step()
+    applier = Applier(pulse)
+    applier.step()
+    applier.close()
     valkey.flushall()
 
     node.start()

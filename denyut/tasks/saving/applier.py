@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from denyut.service import Service
 from denyut.tasks.claim import us
+from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.put_back import put_back_lost
 from denyut.tasks.saving.writer import save
 
@@ -32,6 +33,9 @@ BATCH = 500
 EVERY = 0.25
 #: Time between two looks whether Redis has lost data (s).
 COMPARE_EVERY = 1.0
+#: How long one transaction may take (s), and putting back all that Redis has lost.
+LONGEST = 10.0
+LONGEST_COMPARE = 60.0
 #: What is younger is left to whoever writes it through at once (s).
 GRACE = 0.25
 
@@ -50,6 +54,8 @@ class Applier(Service):
         self.pulse = pulse
         self._grace = GRACE if pulse.settings.store_writes == "through" else 0.0
         self._compared = 0.0
+        self._bounded = Bounded("denyut-applier-store")
+        self._patience = max(LONGEST, 5 * pulse.settings.database_timeout)
         self.rounds = 0  # looks that found the store up; tests wait for it
 
     def run(self) -> None:
@@ -79,12 +85,12 @@ class Applier(Service):
         client = self.pulse.store.client
         try:
             if monotonic() - self._compared >= COMPARE_EVERY:
-                put_back_lost(self.pulse, client)
+                self._bounded.do(lambda: put_back_lost(self.pulse, client), LONGEST_COMPARE)
                 self._compared = monotonic()
             ids = self.waiting(client)
             if not ids:
                 return 0
-            save(self.pulse, client, ids)
+            self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
         except (SQLAlchemyError, OSError) as exc:
             saving.failed(client, exc)
             return 0
@@ -104,3 +110,12 @@ class Applier(Service):
 
     def interrupt(self) -> None:
         """Nothing to do: the pause ends when it is asked to stop."""
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ask the thread to stop, when it has looked once more, and wait for it, so many seconds at most."""
+        super().stop(timeout)
+        self.close()
+
+    def close(self) -> None:
+        """End what a step has left running."""
+        self._bounded.close(1.0)

@@ -59,6 +59,10 @@ class Breaker:
             )
         return text
 
+    def put_off(self) -> None:
+        """Leave the store alone for a while longer: somebody is finding out whether it is back."""
+        self._until = monotonic() + self._pause
+
     def worked(self) -> None:
         """Note that the store was written."""
         with self._lock:

@@ -1,20 +1,19 @@
 """Write-through: the process that made a transition writes it to the store at once, for a bounded time.
 
-A database that hangs gives no answer and no error, so a thread does the writing and its caller waits no
-longer than ``denyut_database_timeout``. What is not written by then is on the index, for the applier.
+Nobody waits longer than ``denyut_database_timeout``, and after a failure nobody waits until the store has
+answered again: it is tried beside the work. What is not written is on the index, for the applier.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from queue import SimpleQueue
-from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.breaker import Breaker
 from denyut.tasks.saving.put_back import put_back
 from denyut.tasks.saving.writer import save
@@ -29,16 +28,6 @@ __all__ = ["Saving"]
 logger = logging.getLogger(__name__)
 
 
-class _Order:
-    """Something to do with the store, and whether it is done."""
-
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        self.work = work
-        self.over = Event()
-        self.done = False
-        self.answer: Any = None
-
-
 class Saving:
     """The writes of one process.
 
@@ -49,10 +38,7 @@ class Saving:
     def __init__(self, pulse: Denyut) -> None:
         self.pulse = pulse
         self.through = pulse.settings.store_writes == "through"
-        self._url = pulse.settings.database_url or ""
-        self._lock = Lock()
         self._pid = 0
-        self._thread: Thread | None = None
         self._renew()
 
     def prepare(self) -> None:
@@ -67,25 +53,11 @@ class Saving:
         """Write jobs through that this process has just changed; False if they are left to the applier."""
         if not self.through:
             return False
-        return self._within(lambda client: save(self.pulse, client, job_ids)).done
+        return self._within(lambda: save(self.pulse, self.pulse.store.client, job_ids)) is not None
 
     def put_back(self, job_id: str) -> bool:
         """Put back a job that Redis has lost, if the store has it; False also if it cannot be asked now."""
-        return bool(self._within(lambda client: put_back(self.pulse, client, [job_id])).answer)
-
-    def _within(self, work: Callable[[Any], Any]) -> _Order:
-        """Do something with the store, and wait for it no longer than anybody may."""
-        order = _Order(work)
-        if self._pid != os.getpid():
-            self._renew()  # the thread, and its lock, are the parent's
-        if self.breaker.is_open:
-            return order
-        self._queue.put(order)
-        self._start()
-        if not order.over.wait(self.pulse.settings.database_timeout):
-            text = f"no answer within {self.pulse.settings.database_timeout:g} s"
-            self.breaker.failed(TimeoutError(text))
-        return order
+        return bool(self._within(lambda: put_back(self.pulse, self.pulse.store.client, [job_id])))
 
     def failed(self, client: Any, exc: BaseException) -> None:
         """Note that the store could not be written, where every process can read it."""
@@ -105,35 +77,39 @@ class Saving:
         pipe.execute()
 
     def close(self) -> None:
-        """End the thread, if it answers; the next write starts another."""
-        thread, self._thread = self._thread, None
-        if thread is not None and self._pid == os.getpid():
-            self._queue.put(None)
-            thread.join(self.pulse.settings.database_timeout)
+        """End the threads, if they answer; the next write starts another."""
+        if self._pid == os.getpid():
+            self._bounded.close(self.pulse.settings.database_timeout)
 
     def _renew(self) -> None:
-        self._lock = Lock()
         self._pid = os.getpid()
-        self.breaker = Breaker(self._url)
-        self._queue: SimpleQueue[_Order | None] = SimpleQueue()
-        self._thread = None
+        self.breaker = Breaker(self.pulse.settings.database_url or "")
+        self._bounded = Bounded("denyut-saving")
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = Thread(target=self._work, name="denyut-saving", daemon=True)
-                self._thread.start()
+    def _within(self, work: Callable[[], Any]) -> Any:
+        """Return the answer of ``work``; None if there is none in time, or if the store is down."""
+        if self._pid != os.getpid():
+            self._renew()  # the thread, and its lock, are the parent's
+        if self.breaker.is_open:
+            return None
+        if self.breaker.error:  # whether it is back is found out beside the work
+            self.breaker.put_off()
+            self._bounded.submit(lambda: self._try(work))
+            return None
+        try:
+            return self._bounded.do(lambda: self._try(work), self.pulse.settings.database_timeout)
+        except TimeoutError as exc:
+            self.breaker.failed(exc)
+            return None
 
-    def _work(self) -> None:
-        while (order := self._queue.get()) is not None:
-            try:
-                if not self.breaker.is_open:  # what waited behind an order that hung is left to the applier
-                    order.answer = order.work(self.pulse.store.client)
-                    order.done = True
-                    self.breaker.worked()
-            except RedisError as exc:  # the store is not to blame; the applier writes it
-                logger.warning("job store: not written through, for Redis: %s", exc)
-            except (SQLAlchemyError, OSError) as exc:
-                self.breaker.failed(exc)
-            finally:
-                order.over.set()
+    def _try(self, work: Callable[[], Any]) -> Any:
+        try:
+            answer = work()
+        except RedisError as exc:  # the store is not to blame; the applier writes it
+            logger.warning("job store: not written through, for Redis: %s", exc)
+        except (SQLAlchemyError, OSError) as exc:
+            self.breaker.failed(exc)
+        else:
+            self.breaker.worked()
+            return answer
+        return None

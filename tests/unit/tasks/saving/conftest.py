@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from denyut.database.tables import tables
+from denyut.tasks.saving.applier import Applier
 from denyut.tasks.saving.snapshot import from_text
 
 
@@ -62,6 +63,22 @@ class Shelves:
     def ttl(self, job_id: str) -> int:
         """Milliseconds until the record is forgotten; -1: never, -2: it is."""
         return int(self.client.pttl(self.pulse.keys.job(job_id).record))
+
+
+@pytest.fixture(autouse=True)
+def appliers(monkeypatch):
+    """Whatever applier a test makes ends with it."""
+    made: list[Applier] = []
+    make = Applier.__init__
+
+    def remembered(self: Applier, *args: Any) -> None:
+        make(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(Applier, "__init__", remembered)
+    yield
+    for each in made:
+        each.close()
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 from sqlalchemy import text
 from support import wait_until
@@ -46,6 +48,21 @@ def test_nothing_is_lost_while_the_store_is_down_and_all_is_written_when_it_is_b
     assert all(shelves.stored(each) == shelves.record(each) for each in ids)
     known = shelves.client.hgetall(shelves.pulse.keys.saving())
     assert (known[b"jobs"], b"error" in known) == (b"6", False)
+
+
+def test_a_store_that_hangs_is_told_and_does_not_hold_the_applier(make_shelves, tmp_path, monkeypatch):
+    shelves = make_shelves(denyut_database_timeout=30.0)
+    applier = Applier(shelves.pulse)
+    applier.step()
+    monkeypatch.setattr(applier, "_patience", 0.1)
+    job = shelves.work.delay()
+    with sqlite3.connect(tmp_path / "jobs.db", isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert applier.step() == 0
+        known = shelves.client.hgetall(shelves.pulse.keys.saving())
+        assert known[b"error"] == b"TimeoutError: no answer within 0.1 s"
+        other.execute("ROLLBACK")
+    wait_until(lambda: shelves.since(job.id) is None, 10, "the write that hung to get through")
 
 
 def test_it_looks_once_more_when_it_is_asked_to_stop(shelves, monkeypatch):

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 from sqlalchemy import text
+from support import wait_until
 
 from denyut.tasks.saving.applier import Applier
 
@@ -41,7 +42,19 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_longer_than_it_may_be(thr
         other.execute("ROLLBACK")
     assert all(through.since(job.id) is not None for job in (first, *others))
     through.pulse.saving.breaker.worked()
-    assert not through.pulse.saving.breaker.is_open
+    through.pulse.saving.breaker.put_off()
+    assert through.pulse.saving.breaker.is_open
+
+
+def test_nobody_waits_for_a_store_that_was_down_until_it_has_answered(through):
+    saving = through.pulse.saving
+    saving.breaker.failed(OSError("gone"))
+    saving.breaker._until = 0.0  # the pause is over
+    first = through.work.delay()
+    wait_until(lambda: not saving.breaker.error, 5, "it to be found back, beside the work")
+    assert through.since(first.id) is None
+    second = through.work.delay()
+    assert through.row(second.id)["state"] == "QUEUED"
 
 
 def test_a_store_that_is_down_delays_no_enqueue_and_loses_none(through):
