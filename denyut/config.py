@@ -28,7 +28,12 @@ MISFIRE = ("run", "skip")
 _PREFIX = "denyut_"
 _URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
 _DATABASES = ("sqlite:///", "postgresql+psycopg://")
-_CHOICES = {"misfire": MISFIRE, "store_writes": ("through", "behind"), "on_cancel": ("fail", "skip")}
+_CHOICES = {
+    "heartbeat": ("auto", "thread", "process"),
+    "misfire": MISFIRE,
+    "on_cancel": ("fail", "skip"),
+    "store_writes": ("through", "behind"),
+}
 _PASSWORD_PARAMETER = re.compile(r"([?&]password=)[^&#]*")
 
 
@@ -75,6 +80,12 @@ class Settings:
     lease_ttl: float = _number(6.0, 0.5, 3600.0, "How long a silent worker keeps its jobs.", unit="s")
     alive_ttl: float | None = _number(
         None, 0.5, 7200.0, "How long one beat keeps a job alive to readers. None: lease_ttl.", unit="s"
+    )
+    heartbeat: str = _text(
+        "auto",
+        "Where the heartbeat runs: a thread of the worker's main process, or a process of its own. "
+        "auto: a thread with prefork, else a process.",
+        kind="heartbeat",
     )
     stall_after: float = _number(
         60.0, 0.5, 86400.0, "No progress and no CPU use for this long: verdict stalled.", unit="s"

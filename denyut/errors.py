@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from celery.exceptions import Ignore
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,8 +34,6 @@ __all__ = [
     "PoisonBatch",
     "RecorderClosed",
     "StaleWriter",
-    "StepAside",
-    "Stopped",
     "StreamDegraded",
     "Unfingerprintable",
     "UnknownJob",
@@ -212,27 +208,3 @@ class EventConflict(DenyutError):
 
 class StreamDegraded(DenyutError):
     """The stream's state cannot be trusted; there is no valid reading to give."""
-
-
-class StepAside(Ignore):  # type: ignore[misc]
-    """Internal: this delivery must not run. Never reaches user code.
-
-    Told to the worker's main process so that it settles the message without a result.
-    ``keep`` is true when the broker's entry belongs to a live owner and must not be acked away.
-    """
-
-    def __init__(self, reason: str = "", keep: bool = False) -> None:
-        super().__init__(reason, keep)
-        self.reason = reason
-        self.keep = keep
-
-
-class Stopped(Ignore):  # type: ignore[misc]
-    """Internal: the job ended as CANCELLED, and Celery's result says so. Never reaches user code.
-
-    Told to the worker's main process so that it settles the message and announces it as revoked.
-    """
-
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from denyut.config import Settings
     from denyut.keys import Keys
     from denyut.scripts import Call
-    from denyut.signals.pidwatch import Wake
+    from denyut.signals.wake import Wake
     from denyut.store import Store
-    from denyut.tasks.held import Held
+    from denyut.tasks.held import InHand
     from denyut.tasks.node import Node
     from denyut.tasks.slots import SlotBlock, SlotState
 
@@ -82,7 +82,7 @@ class Heartbeat(Service):
         block: SlotBlock,
         *,
         node: Node,
-        held: Held,
+        held: InHand,
         wake: Wake,
         on_death: Callable[[SlotState], None],
         about: Mapping[str, str] | None = None,
@@ -95,7 +95,7 @@ class Heartbeat(Service):
         self._revive = revive
         self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
-        self._enforcer = Enforcer(block, STOP, settings.interrupt_grace)
+        self._enforcer = Enforcer(block, STOP, settings.interrupt_grace, spared=node.pid)
         self._hurried = Event()
         self.beats = 0  # completed ones
         self.completed = Event()  # set after each of them; tests clear it and wait

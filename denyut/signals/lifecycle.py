@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.signals.handover import Handover
     from denyut.signals.heartbeat import Heartbeat
-    from denyut.signals.pidwatch import Wake
+    from denyut.signals.remote import RemoteHeartbeat
+    from denyut.signals.wake import Wake
     from denyut.tasks.recovery import Recovery
     from denyut.tasks.saving.applier import Applier
     from denyut.tasks.schedule import Schedule
@@ -34,6 +35,8 @@ __all__ = ["WorkerLife", "connect_signals"]
 
 #: Pools whose bodies run in the main thread of their process, where a signal reaches them.
 _MAIN_THREAD_POOLS = {"prefork", "solo"}
+#: Pools in which what is called a thread runs only when the others give way.
+_GREEN_POOLS = {"gevent", "eventlet"}
 
 
 def connect_signals(pulse: Denyut) -> None:
@@ -58,7 +61,7 @@ class WorkerLife:
 
     def __init__(self, pulse: Denyut) -> None:
         self.pulse = pulse
-        self.heartbeat: Heartbeat | None = None
+        self.heartbeat: Heartbeat | RemoteHeartbeat | None = None
         self.recovery: Recovery | None = None
         self.schedule: Schedule | None = None
         self.handover: Handover | None = None
@@ -71,19 +74,21 @@ class WorkerLife:
         """Before the first fork: make the slots and this worker's identity, which children inherit."""
         if getattr(sender, "app", None) is not self.pulse.app:
             return
-        from denyut.signals.pidwatch import Wake
         from denyut.tasks.node import new_node
         from denyut.tasks.scheduled import install_scheduled
 
         try:
+            from denyut.signals.wake import Wake
+
             self.pulse.redis_url()  # a bad setting, or none, must stop the worker here, with its own message
             if self.pulse.keys.stored:
                 self.pulse.saving.prepare()
             _refuse_spawn(sender)
+            _refuse_starving(sender, self.pulse.settings.heartbeat)
             use_block(SlotBlock.create())
             allow(_pool_name(sender) in _MAIN_THREAD_POOLS)
             self._wake = Wake()
-        except (ConfigurationError, OSError) as exc:
+        except (ConfigurationError, OSError, ImportError) as exc:
             # Celery logs and forgets what a signal handler raises; without a heartbeat every long job
             # would be taken for dead.
             raise SystemExit(f"denyut: this worker cannot start: {exc}") from exc
@@ -114,9 +119,6 @@ class WorkerLife:
         assert block is not None
         assert self._wake is not None
         from denyut.signals.handover import Handover
-        from denyut.signals.heartbeat import Heartbeat
-        from denyut.tasks.held import held
-        from denyut.tasks.node import current_node
         from denyut.tasks.recovery import Recovery
         from denyut.tasks.schedule import Schedule
 
@@ -124,18 +126,7 @@ class WorkerLife:
         self.recovery = Recovery(pulse, self._revive)
         self.schedule = Schedule(pulse, events=self._is_watched)
         self.handover = Handover(self._child_died, self._nudge_pool)
-        self.heartbeat = Heartbeat(
-            pulse.settings,
-            pulse.keys,
-            pulse.store,
-            block,
-            node=current_node(),
-            held=held(),
-            wake=self._wake,
-            on_death=self.handover.give,
-            about=self._about(),
-            revive=self._revive,
-        )
+        self.heartbeat = self._make_heartbeat(block, self._wake, self.handover)
         install_control(worker, self.heartbeat.hurry)
         leave_unknown(self.pulse, worker)
         if pulse.keys.stored:
@@ -147,6 +138,29 @@ class WorkerLife:
             part.start()
         before_leaving(self.heartbeat.drain)
         atexit.register(self.stop)
+
+    def _make_heartbeat(
+        self, block: SlotBlock, wake: Wake, handover: Handover
+    ) -> Heartbeat | RemoteHeartbeat:
+        from denyut.tasks.held import held
+        from denyut.tasks.node import current_node
+
+        pulse, where = self.pulse, self.pulse.settings.heartbeat
+        common: dict[str, Any] = {
+            "node": current_node(),
+            "held": held(),
+            "wake": wake,
+            "on_death": handover.give,
+            "about": self._about(),
+            "revive": self._revive,
+        }
+        if where == "thread" or (where == "auto" and _pool_name(self._worker) == "prefork"):
+            from denyut.signals.heartbeat import Heartbeat
+
+            return Heartbeat(pulse.settings, pulse.keys, pulse.store, block, **common)
+        from denyut.signals.remote import RemoteHeartbeat
+
+        return RemoteHeartbeat(pulse.settings, pulse.store, block, **common)
 
     def on_shutting_down(self, sender: Any = None, **_: Any) -> None:
         """The worker is told to end, by a signal: jobs that do not get to their end are nobody's crash."""
@@ -222,4 +236,13 @@ def _refuse_spawn(worker: Any) -> None:
         raise ConfigurationError(
             "worker_pool_start_method='spawn': pool processes that are not forked do not share the memory "
             "that the heartbeat reads; use 'fork'"
+        )
+
+
+def _refuse_starving(worker: Any, where: str) -> None:
+    pool = _pool_name(worker)
+    if where == "thread" and pool in _GREEN_POOLS:
+        raise ConfigurationError(
+            f"denyut_heartbeat='thread': with the pool {pool} a job that does not give way would starve it, "
+            "and lose its lease; use 'auto'"
         )

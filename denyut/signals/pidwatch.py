@@ -14,31 +14,12 @@ from denyut.signals.procfs import has_ended
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PidWatch", "Wake"]
+    from denyut.signals.wake import Wake
+
+__all__ = ["PidWatch"]
 
 #: How often processes are looked at that cannot be watched (s).
 _LOOK_EVERY = 0.05
-
-
-class Wake:
-    """Ends a :meth:`PidWatch.wait`, from any thread, and from any process forked since it was made."""
-
-    def __init__(self) -> None:
-        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-
-    def set(self) -> None:
-        """End the wait that is on, or the next one."""
-        with suppress(BlockingIOError):  # nobody has read for 2 ** 64 calls: it is set
-            os.eventfd_write(self.fd, 1)
-
-    def clear(self) -> None:
-        """Take back what was set."""
-        with suppress(BlockingIOError):
-            os.eventfd_read(self.fd)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self.fd)
 
 
 class PidWatch:

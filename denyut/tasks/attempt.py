@@ -21,8 +21,9 @@ from celery import states
 from celery.exceptions import Ignore, Reject, Retry
 from redis.exceptions import RedisError
 
-from denyut.errors import JobCancelled, LeaseLost, StepAside, Stopped
+from denyut.errors import JobCancelled, LeaseLost
 from denyut.states import State
+from denyut.tasks.aside import StepAside, Stopped
 from denyut.tasks.ending import TERMINATED, told_to_end, worker_ends
 from denyut.tasks.failure import as_failure, failure_of
 from denyut.tasks.finish import Outcome, finish, requeue, settle

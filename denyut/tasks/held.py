@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections import deque
 from threading import Lock
 from time import monotonic
+from typing import Protocol
 
-__all__ = ["Held", "held"]
+__all__ = ["Held", "InHand", "held"]
+
+
+class InHand(Protocol):
+    """What the heartbeat asks for the messages in hand."""
+
+    def snapshot_older_than(self, seconds: float) -> list[str]:
+        """Return the ids that have been in hand for ``seconds`` or longer."""
 
 
 class Held:

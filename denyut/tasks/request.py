@@ -14,8 +14,9 @@ from celery.signals import task_retry, task_revoked
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
-from denyut.errors import JobExited, StepAside, Stopped
+from denyut.errors import JobExited
 from denyut.states import State
+from denyut.tasks.aside import StepAside, Stopped
 from denyut.tasks.cancel import Ended, end_from_outside
 from denyut.tasks.envelope import Stamp
 from denyut.tasks.finish import text_of

@@ -16,16 +16,9 @@ from celery.states import FAILURE, IGNORED, SUCCESS
 from kombu.exceptions import EncodeError
 from redis.exceptions import RedisError
 
-from denyut.errors import (
-    IdempotencyConflict,
-    InvalidKey,
-    JobDead,
-    JobExited,
-    LeaseLost,
-    StepAside,
-    Unfingerprintable,
-)
+from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, LeaseLost, Unfingerprintable
 from denyut.states import State
+from denyut.tasks.aside import StepAside
 from denyut.tasks.attempt import Attempt, activate_attempt
 from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.chord_part import is_chord_waiting

@@ -104,7 +104,8 @@ def test_the_workers_own_process_is_never_killed(stage, sent):
 
 
 def test_a_killed_process_ends(stage, fork, make):
-    from denyut.signals.pidwatch import PidWatch, Wake
+    from denyut.signals.pidwatch import PidWatch
+    from denyut.signals.wake import Wake
 
     wake = Wake()
     pid = fork(lambda: run_flagged(stage))

@@ -12,7 +12,7 @@ import pytest
 from support import wait_until
 
 from denyut.signals.heartbeat import Heartbeat
-from denyut.signals.pidwatch import Wake
+from denyut.signals.wake import Wake
 from denyut.store import Store
 from denyut.tasks.held import Held
 from denyut.tasks.node import Node

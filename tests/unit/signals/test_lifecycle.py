@@ -10,7 +10,9 @@ import pytest
 from celery import signals
 from support import is_running, wait_until
 
+from denyut.signals.heartbeat import Heartbeat
 from denyut.signals.lifecycle import WorkerLife
+from denyut.signals.remote import RemoteHeartbeat
 from denyut.tasks import node as node_module
 from denyut.tasks.node import current_node
 from denyut.tasks.slots import current_block, use_block
@@ -158,6 +160,30 @@ def test_a_ready_worker_beats_and_a_stopped_one_does_not(make_life):
     assert life.pulse.store.client.exists(key) == 0
 
 
+@pytest.mark.parametrize(
+    ("pool", "where", "kind"),
+    [
+        ("prefork", "auto", Heartbeat),
+        ("prefork", "process", RemoteHeartbeat),
+        ("solo", "auto", RemoteHeartbeat),
+        ("threads", "auto", RemoteHeartbeat),
+        ("solo", "thread", Heartbeat),
+    ],
+)
+def test_pool_and_setting_decide_where_the_heartbeat_runs(make_life, pool, where, kind):
+    life = make_life(denyut_heartbeat=where)
+    life.on_init(sender=worker_of(life, pool_cls=pool))
+    life.on_started(life._worker)
+    assert type(life.heartbeat) is kind
+    assert life.heartbeat.completed.wait(20)
+
+
+def test_a_heartbeat_that_greenlets_would_starve_is_refused(make_life):
+    life = make_life(denyut_heartbeat="thread")
+    with pytest.raises(SystemExit, match="denyut_heartbeat='thread': with the pool gevent"):
+        life.on_init(sender=worker_of(life, pool_cls="gevent"))
+
+
 def test_a_worker_that_says_it_is_down_while_a_job_runs_beats_on(make_life):
     life = make_life()
     life.on_init(sender=worker_of(life))
@@ -222,7 +248,7 @@ def test_the_pool_is_not_told_from_another_thread_where_that_is_not_safe(make_li
     [("heartbeat", "_beat"), ("recovery", "step"), ("handover", "_recover"), ("schedule", "step")],
 )
 def test_a_thread_that_dies_in_a_worker_is_started_again(make_life, monkeypatch, part, step):
-    life = make_life(denyut_recovery_interval=0.05)
+    life = make_life(denyut_recovery_interval=0.05, denyut_heartbeat="thread")
     worker = worker_of(life)
     life.on_init(sender=worker)
     life.on_started(worker)

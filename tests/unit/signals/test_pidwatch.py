@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from support import wait_until
 
-from denyut.signals.pidwatch import PidWatch, Wake
+from denyut.signals.pidwatch import PidWatch
 from denyut.signals.procfs import has_ended
+from denyut.signals.wake import Wake
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
-from denyut.errors import StepAside
 from denyut.states import State
 from denyut.tasks import patience
+from denyut.tasks.aside import StepAside
 from denyut.tasks.patience import PASSING, patiently
 
 

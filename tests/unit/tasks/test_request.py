@@ -10,8 +10,8 @@ from billiard.pool import MaybeEncodingError
 from celery.exceptions import TimeLimitExceeded, WorkerLostError
 from support import DiedError
 
-from denyut.errors import StepAside
 from denyut.states import State
+from denyut.tasks.aside import StepAside
 from denyut.tasks.held import held
 from denyut.tasks.request import JobRequest
 

@@ -8,8 +8,9 @@ from celery.exceptions import Ignore, Reject
 from support import DiedError
 
 from denyut import current_job
-from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, LeaseLost, StepAside
+from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, LeaseLost
 from denyut.states import State
+from denyut.tasks.aside import StepAside
 
 
 @pytest.fixture

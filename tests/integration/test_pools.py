@@ -1,0 +1,85 @@
+"""Every pool of Celery keeps its leases while a job holds the GIL, and gives them up when its worker dies."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from support import wait_until
+
+from denyut.states import State
+from denyut.tasks.record import FIELDS, JobRecord
+
+TTL = 1.0
+POOLS = ("prefork", "solo", "threads", "gevent", "eventlet")
+FOR_EVER = 60  # letters: the match of apps.jobs.backtrack does not end in this universe
+
+
+class Look:
+    """What Redis says of one job."""
+
+    def __init__(self, pulse, job_id: str) -> None:
+        self.client, self.keys = pulse.store.client, pulse.keys.job(job_id)
+        self.id = job_id
+
+    def record(self) -> JobRecord | None:
+        return JobRecord.from_redis(self.id, self.client.hmget(self.keys.record, *FIELDS))
+
+    def running(self) -> JobRecord:
+        def found():
+            record = self.record()
+            return record if record and record.state == State.RUNNING else None
+
+        return wait_until(found, timeout=30, what=f"job {self.id} to run")
+
+    def telemetry(self) -> dict[str, str]:
+        return {k.decode(): v.decode() for k, v in self.client.hgetall(self.keys.telemetry).items()}
+
+
+@pytest.fixture(params=POOLS)
+def node(request, worker):
+    return worker("apps.jobs", env={"LEASE_TTL": str(TTL)}, pool=request.param, concurrency=1)
+
+
+def test_a_job_that_holds_the_gil_for_five_ttls_keeps_its_lease_on_every_pool(node):
+    look = Look(node.app.denyut, node.module.backtrack.delay(FOR_EVER).id)
+    record = look.running()
+    lease = f"{record.owner}#{record.fence}".encode()
+    wait_until(look.telemetry, what="the first beat")
+    end = time.monotonic() + 5 * TTL
+    while time.monotonic() < end:
+        assert look.client.get(look.keys.lease) == lease
+        assert look.client.exists(look.keys.alive)
+        seconds, micros = look.client.time()
+        age = seconds * 10**6 + micros - int(look.telemetry()["last_heartbeat"])
+        assert age < TTL * 10**6
+        time.sleep(0.02)  # between two looks
+    assert look.record().attempt == 1
+
+
+def test_the_job_of_a_killed_worker_runs_again_elsewhere_on_every_pool(node, worker):
+    result = node.module.steps.delay(20, 0.1)
+    look = Look(node.app.denyut, result.id)
+    wait_until(lambda: (look.record().checkpoint or 0) >= 2, timeout=30, what="two steps")
+    second = worker("apps.jobs", env={"LEASE_TTL": str(TTL)})
+    node.kill()  # the main process alone: what it has started must end by itself
+    begin, attempt, crashes = result.get(timeout=30)
+    assert (attempt, crashes) == (2, 1)
+    assert begin >= 2
+    assert look.record().recovered_us <= (TTL + 2) * 10**6
+    assert second.running
+
+
+def test_a_warm_shutdown_lets_the_job_end_under_its_lease_on_every_pool(node):
+    result = node.module.steps.delay(15, 0.2)
+    look = Look(node.app.denyut, result.id)
+    record = look.running()
+    lease = f"{record.owner}#{record.fence}".encode()
+    node.send_signal(15)
+    while (now := look.record()).state == State.RUNNING:
+        assert look.client.get(look.keys.lease) == lease or look.record().state != State.RUNNING
+        assert now.attempt == 1
+        time.sleep(0.02)  # between two looks
+    assert node.wait(30) == 0
+    assert look.record().state == State.COMPLETED
+    assert not look.client.zcard(node.app.denyut.keys.workers()), "it has signed off"
