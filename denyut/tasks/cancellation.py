@@ -85,6 +85,8 @@ def cancel_job(pulse: Denyut, job_id: str, *, reason: str = "", by: str | None =
         hurry(pulse, rest[0].decode())
         return Cancellation(job_id, Outcome.REQUESTED, State.RUNNING)
     settle_cancelled(pulse, job_id, int(rest[0]), rest[1], digest, error)
+    if pulse.keys.stored:
+        pulse.saving.wrote(job_id)
     return Cancellation(job_id, Outcome.CANCELLED, State.CANCELLED)
 
 

@@ -15,7 +15,7 @@ from denyut.tasks.cancellation import cancel_waiting
 PACKAGE = Path(denyut.__file__).parent
 WRITES = re.compile(r"redis\.call\('(?:HSET|HSETNX|HDEL|HINCRBY)', record")
 #: Counts of refusals, and what is known of the store itself.
-COUNTS = re.compile(r"'n:' \.\. kind|'last:' \.\. kind")
+COUNTS = re.compile(r"'n:' \.\. kind|'last:' \.\. kind|'copied'")
 SCRIPTS = [path for path in sorted(PACKAGE.rglob("*/lua/*.lua")) if path.parent.parent != PACKAGE]
 WRITERS = [path for path in SCRIPTS if WRITES.search(path.read_text())]
 

@@ -76,6 +76,34 @@ def test_an_ended_job_is_not_run_again_by_a_copy_of_its_message(shelves):
     assert shelves.ttl(job.id) > 0 or shelves.since(job.id) is not None
 
 
+def test_a_job_runs_if_the_store_cannot_be_asked(shelves):
+    job = shelves.work.delay()
+    [message] = shelves.bench.messages()
+    lose(shelves)
+    shelves.pulse.saving.breaker.failed(OSError("gone"))
+    shelves.bench.run(message)
+    assert shelves.bench.record(job.id).state == State.COMPLETED
+
+
+def test_what_a_plain_client_sends_is_run(shelves):
+    shelves.bench.app.send_task("t.work")
+    assert shelves.bench.drain() == 1
+
+
+def test_a_checkpoint_and_the_attempts_come_back(shelves):
+    job = shelves.work.delay()
+    [message] = shelves.bench.messages()
+    record = shelves.pulse.keys.job(job.id).record
+    fields = {"checkpoint": "[7]", "attempt": 4, "crashes": 2, "once:t.work:paid": "1"}
+    shelves.client.hset(record, mapping=fields)
+    save_all(shelves)
+    lose(shelves)
+    shelves.bench.run(message)
+    found = shelves.bench.record(job.id)
+    assert (found.attempt, found.crashes, found.checkpoint) == (5, 2, [7])
+    assert shelves.client.hget(record, "once:t.work:paid") == b"1"
+
+
 def test_a_job_that_ran_is_its_workers_for_the_time_of_a_lease(shelves):
     job = shelves.work.delay()
     shelves.bench.messages()

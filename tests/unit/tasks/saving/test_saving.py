@@ -88,3 +88,9 @@ def test_with_through_the_process_that_ends_a_job_writes_its_end(through):
     through.bench.drain()
     assert through.row(job.id)["state"] == "COMPLETED"
     assert through.since(job.id) is None
+
+
+def test_with_through_a_job_that_is_cancelled_by_hand_is_so_in_the_store(through):
+    job = through.work.apply_async(countdown=60)
+    through.pulse.jobs.cancel(job.id)
+    assert through.row(job.id)["state"] == "CANCELLED"
