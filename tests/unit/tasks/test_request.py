@@ -234,7 +234,7 @@ def test_a_task_that_runs_out_of_memory_does_not_end_the_main_process(receive, b
 def test_a_job_that_was_cancelled_while_it_ran_is_announced_as_revoked(receive, bench, killed):
     from celery import signals
 
-    from denyut.errors import Stopped
+    from denyut.tasks.aside import Stopped
     from denyut.tasks.cancellation import cancel_job
 
     result, message, request = receive()
