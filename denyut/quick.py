@@ -76,4 +76,5 @@ def _reply(connection: Any) -> Any:
     try:
         return connection.read_response()
     except ResponseError as exc:
-        return exc
+        # It is a value here: with its traceback it would keep alive what the callers have in hand.
+        return exc.with_traceback(None)

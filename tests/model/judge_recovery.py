@@ -62,7 +62,7 @@ def _recover_running(o: Oracle, a: Args, view: View, answer: Any, *, dead: bool,
     crash(view, what)
     view.lease = ""
     if what != "crashed" or view.crashes <= budget(view, int(a[5])):
-        waits = what != "drained" and view.suspect > 0
+        waits = what != "drained" and view.suspect > 1  # from the second shared death on
         o.expect(answer, "SUSPECT" if waits else "PUBLISH")
         o.fire(view, Event.CRASH)
         view.gen += 1

@@ -46,6 +46,12 @@ def test_replies_come_in_order_with_errors_among_them(client):
     assert replies[2:] == [2, None]
 
 
+def test_an_error_among_the_replies_keeps_nothing_of_its_callers_alive(client):
+    [error] = client.quick([packed(("NOSUCHCOMMAND",))])
+    assert isinstance(error, ResponseError)
+    assert error.__traceback__ is None
+
+
 def test_a_connection_is_kept_and_used_again(client):
     numbers = {client.quick([packed(["CLIENT", "ID"])])[0] for _ in range(5)}
     assert len(numbers) == 1
