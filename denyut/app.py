@@ -70,8 +70,7 @@ class Denyut:
     @cached_property
     def keys(self) -> Keys:
         """Builder of key names."""
-        settings = self.settings
-        return Keys(settings.prefix, settings.partitions, stored=settings.database_url is not None)
+        return Keys.of(self.settings)
 
     @cached_property
     def store(self) -> Store:

@@ -8,7 +8,11 @@ in the partition of its digest, a stream in the partition of its shard (``{mS}``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from denyut.config import Settings
 
 __all__ = ["JobKeys", "Keys", "PartitionKeys", "StreamKeys"]
 
@@ -69,6 +73,11 @@ class Keys:
         self.partitions = partitions
         self.stored = stored
         self._partition_keys = tuple(self._make_partition(p) for p in range(partitions))
+
+    @classmethod
+    def of(cls, settings: Settings) -> Keys:
+        """Return the key names of the deployment with these settings, with a store if it has a database."""
+        return cls(settings.prefix, settings.partitions, stored=settings.database_url is not None)
 
     def partition_of(self, job_id: str) -> int:
         """Return the partition of a job id (or of a key digest): CRC-32 modulo partitions."""

@@ -83,7 +83,7 @@ class BeatProcess:
         self.wake = Wake(about["wake"])
         self.heartbeat = Heartbeat(
             settings,
-            Keys(settings.prefix, settings.partitions),
+            Keys.of(settings),
             Store(lambda: str(about["url"]), timeout=settings.redis_timeout),
             SlotBlock(about["block"]),
             node=self.node,

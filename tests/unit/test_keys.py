@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
 from dataclasses import astuple, fields
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import denyut
+from denyut.config import Settings
 from denyut.keys import JobKeys, Keys, PartitionKeys, StreamKeys
 from denyut.scripts import slot_tag
 
@@ -100,6 +104,20 @@ def test_an_id_is_always_in_the_same_partition_of_those_there_are(job_id, partit
         == Keys("other", partitions).partition_of(job_id)
         == keys.job(job_id).partition
     )
+
+
+def test_with_a_job_store_a_fifteenth_key_of_a_script_is_the_outbox():
+    keys = Keys.of(Settings(database_url="sqlite:///jobs.db"))
+    script = keys.script("j")
+    assert len(script) == 15
+    assert script[14] == keys.partition(keys.partition_of("j")).outbox
+    assert keys.script("j")[:14] == Keys.of(Settings()).script("j")
+
+
+def test_processes_make_their_keys_of_all_settings():
+    for path in Path(denyut.__file__).parent.rglob("*.py"):
+        made = re.findall(r"\bKeys\([^)]*\)", path.read_text())
+        assert not made or path.name == "check_layout.py", f"{path.name} forgets what is not named: {made}"
 
 
 def test_partitions_are_used_evenly():
