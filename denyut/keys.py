@@ -204,6 +204,10 @@ class Keys:
         """Return the key of the String (PX) that is there while a worker compares Redis with the store."""
         return f"{self.prefix}:{{w}}:comparing"
 
+    def outbox_watch(self) -> str:
+        """Return the key of the String (PX): the worker (``Node.owner``) that writes to the job store."""
+        return f"{self.prefix}:{{w}}:outbox"
+
     def schedule_watch(self) -> str:
         """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""
         return f"{self.prefix}:{{w}}:schedule"

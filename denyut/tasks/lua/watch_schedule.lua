@@ -1,4 +1,4 @@
--- Become, or stay, the one worker that watches the schedules closely.
+-- Become, or stay, the one worker that watches closely: the schedules, or what the job store has not seen.
 -- KEYS: 1 the lease of the watch, 2 the workers
 -- ARGV: 1 owner, 2 lease ttl (ms)
 -- Returns: {1 if this worker watches, ms until the lease can lapse, number of workers}

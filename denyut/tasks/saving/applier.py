@@ -1,13 +1,15 @@
 """The applier: a thread of every worker's main process that writes to the store what it has not seen.
 
-Any number may run. Many jobs are one transaction and a few round trips; those that wait for longest come
-first. While the store is down the index grows, by one entry for each job, and is drained when it is back.
+One of them, whoever holds a lease of a second, does so; the others stand by, and help with what waits for
+longer than it should. Where two write the same job, that is written twice, and nothing is wrong. Many jobs
+are one transaction and a few round trips; those that wait for longest come first. While the store is down
+the index grows, by one entry for each job, and is drained when it is back.
 """
 
 from __future__ import annotations
 
 import logging
-from random import uniform
+from random import sample, uniform
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from denyut.service import Service
 from denyut.tasks.claim import us
+from denyut.tasks.node import current_node
 from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.put_back import put_back_lost
 from denyut.tasks.saving.writer import save
+from denyut.tasks.schedule import WATCH
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -31,6 +35,9 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 #: Time between two looks (s).
 EVERY = 0.25
+#: How long one worker writes alone (s), unless it says again that it does; and after what time others help.
+LEASE = 1.0
+HELP_AFTER = 2.0
 #: Time between two looks whether Redis has lost data (s).
 COMPARE_EVERY = 1.0
 #: How long one transaction may take (s), and putting back all that Redis has lost.
@@ -56,7 +63,6 @@ class Applier(Service):
         self._compared = 0.0
         self._bounded = Bounded("denyut-applier-store")
         self._patience = max(LONGEST, 5 * pulse.settings.database_timeout)
-        self.rounds = 0  # looks that found the store up; tests wait for it
 
     def run(self) -> None:
         """Look again and again; the last time when it is asked to stop, so that little is left behind."""
@@ -87,7 +93,7 @@ class Applier(Service):
             if monotonic() - self._compared >= COMPARE_EVERY:
                 self._bounded.do(lambda: put_back_lost(self.pulse, client), LONGEST_COMPARE)
                 self._compared = monotonic()
-            ids = self.waiting(client)
+            ids = self.waiting(client, helping=not self._is_mine(client))
             if not ids:
                 return 0
             self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
@@ -95,15 +101,27 @@ class Applier(Service):
             saving.failed(client, exc)
             return 0
         saving.worked(client, len(ids))
-        self.rounds += 1
         return len(ids)
 
-    def waiting(self, client: Any) -> list[str]:
-        """Return the jobs that the store has not seen, those first that wait for longest."""
+    def _is_mine(self, client: Any) -> bool:
+        keys = self.pulse.keys
+        args = [current_node().owner, round(LEASE * 1000)]
+        return bool(WATCH(client, [keys.outbox_watch(), keys.workers()], args)[0])
+
+    def waiting(self, client: Any, *, helping: bool = False) -> list[str]:
+        """Return jobs that the store has not seen, those first that wait for longest.
+
+        Args:
+            client: a Redis client.
+            helping: only what waits for long, of half of the partitions: whoever else helps takes others.
+        """
         seconds, micros = client.time()
-        before = int(seconds) * 1_000_000 + int(micros) - us(self._grace)
+        before = int(seconds) * 1_000_000 + int(micros) - us(HELP_AFTER if helping else self._grace)
+        partitions = list(self.pulse.keys.all_partitions())
+        if helping:
+            partitions = sample(partitions, (len(partitions) + 1) // 2)
         pipe = client.pipeline(transaction=False)
-        for part in self.pulse.keys.all_partitions():
+        for part in partitions:
             pipe.zrangebyscore(part.outbox, "-inf", before, start=0, num=BATCH, withscores=True)
         found = sorted((score, job_id) for page in pipe.execute() for job_id, score in page)
         return [job_id.decode() for _, job_id in found[:BATCH]]

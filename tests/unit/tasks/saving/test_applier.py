@@ -75,6 +75,24 @@ def test_it_looks_once_more_when_it_is_asked_to_stop(shelves, monkeypatch):
     assert shelves.row(job.id)["state"] == "QUEUED"
 
 
+def test_one_worker_writes_and_the_others_help_with_what_waits_for_long(shelves):
+    keys, applier = shelves.pulse.keys, Applier(shelves.pulse)
+    shelves.client.set(keys.outbox_watch(), "another", px=60_000)
+    job = shelves.work.delay()
+    assert applier.step() == 0
+    part = keys.partition(keys.partition_of(job.id))
+    shelves.client.zincrby(part.outbox, -3_000_000, job.id)
+    wait_until(applier.step, 10, "its partition to be among those that it helps with")
+    assert shelves.since(job.id) is None
+
+
+def test_another_takes_over_from_one_that_has_died(shelves):
+    shelves.client.set(shelves.pulse.keys.outbox_watch(), "another", px=200)
+    shelves.work.delay()
+    applier = Applier(shelves.pulse)
+    wait_until(lambda: applier.step() == 1, 5, "the lease to lapse")
+
+
 def test_many_may_run(shelves):
     ids = [shelves.work.delay().id for _ in range(20)]
     appliers = [Applier(shelves.pulse) for _ in range(3)]
