@@ -40,7 +40,7 @@ def test_jobs_that_waited_in_a_redis_that_was_flushed_run_once_and_at_their_time
     node.kill_all()
     waiting = [work.apply_async((0,)).id for _ in range(5)]
     applier = Applier(pulse)
-    applier.step()
+    wait_until(lambda: applier.step() == len(waiting), 10, "the store to have those, too")
     applier.close()
     valkey.flushall()
 
