@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+from sqlalchemy import select
 from support import wait_until
 
+from denyut.database.tables import tables
 from denyut.states import State
 from denyut.tasks.record import FIELDS, JobRecord
 from denyut.tasks.saving.applier import Applier
@@ -15,9 +19,10 @@ def record(pulse, job_id):
 
 
 @pytest.fixture
-def node(worker, tmp_path):
+def node(worker, tmp_path, request):
     """A worker with a job store; it is not started."""
-    made = worker("apps.stored", env={"STORE_URL": f"sqlite:///{tmp_path}/jobs.db"}, start=False)
+    pool = getattr(request, "param", "prefork")
+    made = worker("apps.stored", env={"STORE_URL": f"sqlite:///{tmp_path}/jobs.db"}, pool=pool, start=False)
     made.app.denyut.database.create()
     yield made
     made.app.denyut.database.close()
@@ -54,3 +59,18 @@ def test_jobs_that_waited_in_a_redis_that_was_flushed_run_once_and_at_their_time
     assert found[-1].started_at >= due
     assert work.apply_async((0,), idempotency_key="ended").id == ended.id
     assert record(pulse, ended.id).attempt == 1
+
+
+@pytest.mark.parametrize("node", ["prefork", "threads", "solo"], indirect=True)
+def test_a_worker_that_ends_leaves_nothing_that_the_store_has_not(node, valkey):
+    pulse = node.app.denyut
+    node.start()
+    ids = [node.module.work.delay(0).id for _ in range(20)]
+    wait_until(lambda: record(pulse, ids[-1]).settled, 20, "the last job to end")
+    node.send_signal(signal.SIGTERM)
+    node.wait()
+    assert saved(pulse)
+    jobs, _ = tables()
+    with pulse.database.begin() as connection:
+        states = {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state))}
+    assert states == {job_id: str(record(pulse, job_id).state) for job_id in ids}
