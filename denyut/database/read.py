@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["read_owed", "read_records"]
+__all__ = ["read_events", "read_owed", "read_records"]
 
 
 def read_owed(
@@ -40,3 +40,12 @@ def read_records(connection: Connection, prefix: str, ids: Sequence[str]) -> dic
     query = select(jobs.c.id, jobs.c.version, jobs.c.record)
     found = connection.execute(query.where(jobs.c.prefix == prefix, jobs.c.id.in_(ids)))
     return {row.id: (row.version, row.record) for row in found}
+
+
+def read_events(connection: Connection, prefix: str, job_id: str) -> list[tuple[int, int, str]]:
+    """Return the id (both parts) and the fields (JSON text) of each entry of a job's story, oldest first."""
+    _, events = tables()
+    query = select(events.c.ms, events.c.seq, events.c.fields)
+    query = query.where(events.c.prefix == prefix, events.c.job_id == job_id)
+    found = connection.execute(query.order_by(events.c.ms, events.c.seq))
+    return [(row.ms, row.seq, row.fields) for row in found]

@@ -22,6 +22,7 @@ from denyut.tasks.purge import purge_some
 from denyut.tasks.release import Release, release_job
 from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
+from denyut.tasks.saving.recall import recall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,6 +229,8 @@ class Jobs:
         """
         client, conf = self._pulse.store.client, self._pulse.app.conf
         text = client.hget(self._pulse.keys.job(check_id(job_id)).record, "result")
+        if text is None:
+            text = recall(self._pulse, [job_id]).get(job_id, {}).get(b"result")
         if text is None:
             raise UnknownJob(f"job {job_id!r} has no result: it is {self.get(job_id, fresh=True).verdict}")
         return decode_result(text, conf.result_accept_content or conf.accept_content)

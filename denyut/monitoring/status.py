@@ -10,6 +10,7 @@ from denyut.monitoring.verdict import conclude, poll_after
 from denyut.scripts import Script, run_all
 from denyut.states import TERMINAL, State, Verdict
 from denyut.tasks.record import FIELDS, JobRecord
+from denyut.tasks.saving.recall import recall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,13 +111,17 @@ class Status:
 
 
 def read_statuses(pulse: Denyut, job_ids: Sequence[str]) -> list[Status]:
-    """Return the status of each job, all in one pipelined round trip."""
+    """Return the status of each job, in one round trip; the job store knows what Redis has forgotten."""
     calls = []
     for job_id in job_ids:
         keys = pulse.keys.job(job_id)
         marker = pulse.keys.partition(keys.partition).marker
         calls.append(STATUS.with_([keys.record, keys.telemetry, keys.lease, keys.alive, marker], FIELDS))
     replies = run_all(pulse.store.client, calls)
+    known = recall(pulse, [i for i, reply in zip(job_ids, replies, strict=True) if not any(reply[0])])
+    for job_id, reply in zip(job_ids, replies, strict=True):
+        if job_id in known:
+            reply[0] = [known[job_id].get(field.encode()) for field in FIELDS]
     return [_status(pulse, job_id, reply) for job_id, reply in zip(job_ids, replies, strict=True)]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from denyut.states import TERMINAL
 from denyut.tasks.envelope import Envelope
 from denyut.tasks.record import FIELDS, JobRecord
+from denyut.tasks.saving.recall import recall, recall_story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +66,10 @@ def job_events(pulse: Denyut, job_id: str) -> list[JobEvent]:
     pipe.hmget(job.record, names)
     pipe.xrange(job.events)
     values, entries = pipe.execute()
+    if not any(values):  # Redis has forgotten it; the job store may not have
+        fields = recall(pulse, [job_id]).get(job_id, {})
+        values = [fields.get(name.encode()) for name in names]
+        entries = recall_story(pulse, job_id) if fields else []
     raw = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     told = [_of_entry(entry_id, fields) for entry_id, fields in entries]
     record = JobRecord.from_redis(job_id, list(values[: len(FIELDS)]))

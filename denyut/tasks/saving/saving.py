@@ -59,6 +59,10 @@ class Saving:
         """Put back a job that Redis has lost, if the store has it; False also if it cannot be asked now."""
         return bool(self._within(lambda: put_back(self.pulse, self.pulse.store.client, [job_id])))
 
+    def ask(self, read: Callable[[], Any]) -> Any:
+        """Return ``read()``, which reads the store; None if it cannot be read now, or not in time."""
+        return self._within(read)
+
     def failed(self, client: Any, exc: BaseException) -> None:
         """Note that the store could not be written, where every process can read it."""
         text = self.breaker.failed(exc)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from denyut.database.engine import Database
-from denyut.database.read import read_owed, read_records
-from denyut.database.save import save_jobs
+from denyut.database.read import read_events, read_owed, read_records
+from denyut.database.save import save_events, save_jobs
 
 NOW = 1_000
 
@@ -43,3 +43,13 @@ def test_records_of_one_deployment_come_with_their_versions(database):
             "j3": (3, '{"n": "3"}'),
         }
         assert read_records(connection, "e", ["j1"]) == {}
+
+
+def test_a_story_is_read_in_the_order_of_its_entries(database):
+    given = {"prefix": "d", "job_id": "j1", "type": "t"}
+    rows = [
+        {**given, "ms": ms, "seq": seq, "fields": f"{ms}-{seq}"} for ms, seq in ((9, 0), (10, 1), (10, 0))
+    ]
+    with database.begin() as connection:
+        save_events(connection, [*rows, {**rows[0], "job_id": "j2"}])
+        assert read_events(connection, "d", "j1") == [(9, 0, "9-0"), (10, 0, "10-0"), (10, 1, "10-1")]
