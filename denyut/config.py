@@ -74,6 +74,13 @@ class Settings:
         "(behind); or also the process that enqueues a job, or ends it, at once (through).",
         kind="store_writes",
     )
+    store_retention: float = _number(
+        2_592_000.0,
+        1.0,
+        315_360_000.0,
+        "How long the database keeps a job after Redis may have forgotten it.",
+        unit="s",
+    )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")
     partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
     redis_timeout: float = _number(5.0, 0.1, 300.0, "Longest wait for one reply of Redis.", unit="s")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from denyut.database.prune import prune
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.node import current_node
@@ -43,6 +44,8 @@ COMPARE_EVERY = 1.0
 #: How long one transaction may take (s), and putting back all that Redis has lost.
 LONGEST = 10.0
 LONGEST_COMPARE = 60.0
+#: Time between two looks for rows whose time is over (s), if the last had all of them.
+PRUNE_EVERY = 60.0
 #: What is younger is left to whoever writes it through at once (s).
 GRACE = 0.25
 
@@ -61,6 +64,7 @@ class Applier(Service):
         self.pulse = pulse
         self._grace = GRACE if pulse.settings.store_writes == "through" else 0.0
         self._compared = 0.0
+        self._prune_at = 0.0
         self._bounded = Bounded("denyut-applier-store")
         self._patience = max(LONGEST, 5 * pulse.settings.database_timeout)
 
@@ -93,7 +97,10 @@ class Applier(Service):
             if monotonic() - self._compared >= COMPARE_EVERY:
                 self._bounded.do(lambda: put_back_lost(self.pulse, client), LONGEST_COMPARE)
                 self._compared = monotonic()
-            ids = self.waiting(client, helping=not self._is_mine(client))
+            mine = self._is_mine(client)
+            ids = self.waiting(client, helping=not mine)
+            if mine and not ids and monotonic() >= self._prune_at:
+                self._bounded.do(self._prune, self._patience)
             if not ids:
                 return 0
             self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
@@ -102,6 +109,12 @@ class Applier(Service):
             return 0
         saving.worked(client, len(ids))
         return len(ids)
+
+    def _prune(self) -> None:
+        before = self.pulse.store.now_us() - us(self.pulse.settings.store_retention)
+        with self.pulse.database.begin() as connection:
+            gone = prune(connection, self.pulse.settings.prefix, before, limit=BATCH)
+        self._prune_at = monotonic() + (PRUNE_EVERY if gone < BATCH else 0.0)
 
     def _is_mine(self, client: Any) -> bool:
         keys = self.pulse.keys

@@ -93,6 +93,23 @@ def test_another_takes_over_from_one_that_has_died(shelves):
     wait_until(lambda: applier.step() == 1, 5, "the lease to lapse")
 
 
+def test_rows_whose_time_is_over_go_in_batches_while_there_is_nothing_to_write(make_shelves, monkeypatch):
+    shelves = make_shelves(denyut_store_retention=60.0)
+    monkeypatch.setattr(module, "BATCH", 2)
+    ids = [shelves.work.delay().id for _ in range(5)]
+    shelves.bench.drain()
+    over = shelves.pulse.store.now_us() - 61_000_000
+    for each in ids[:3]:
+        shelves.client.hset(shelves.pulse.keys.job(each).record, "forget_at", over)
+    applier = Applier(shelves.pulse)
+    while applier.step():
+        pass
+    assert shelves.row(ids[4])["state"] == "COMPLETED"
+    wait_until(lambda: applier.step() == 0 and not any(map(shelves.row, ids[:3])), 5, "the old rows to go")
+    assert all(map(shelves.row, ids[3:]))
+    assert applier._prune_at > 0
+
+
 def test_many_may_run(shelves):
     ids = [shelves.work.delay().id for _ in range(20)]
     appliers = [Applier(shelves.pulse) for _ in range(3)]
