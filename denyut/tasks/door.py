@@ -25,7 +25,7 @@ from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
 from denyut.tasks.fingerprint import fingerprint
 from denyut.tasks.finish import Outcome, requeue, traceback_of
 from denyut.tasks.key import check_id, digest_of, draw_id
-from denyut.tasks.keying import KEY_HEADER, close_foreign_key, hold_key, key_of_call
+from denyut.tasks.keying import KEY_HEADER, close_foreign_key, free_key, hold_key, key_of_call
 from denyut.tasks.mixing import is_job
 from denyut.tasks.note import note_duplicate
 from denyut.tasks.same_ids import install_same_ids
@@ -231,6 +231,10 @@ class _DoorProducer:
             code = reply[0].decode()
         if code in ("DUPLICATE", "CONFLICT"):
             note_duplicate(self._pulse, reply[1].decode(), code, intent.key, envelope)
+        if code == "EXISTS" and intent.digest is not None and _has_failed(reply[1].decode()):
+            free_key(
+                self._pulse, intent.id, intent.digest
+            )  # it was held again for a job that ended meanwhile
         if code in ("DUPLICATE", "EXISTS"):
             raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
         if code == "CONFLICT":
@@ -249,7 +253,7 @@ class _DoorProducer:
         if digest is None or pulse.keys.partition_of(holder) == pulse.keys.partition_of(digest):
             return False
         state = pulse.store.client.hget(pulse.keys.job(holder).record, "state")
-        if state is not None and State(state.decode()) not in TERMINAL - {State.COMPLETED}:
+        if state is not None and not _has_failed(state.decode()):
             return False
         close_foreign_key(pulse, holder, digest)
         return True
@@ -312,6 +316,11 @@ class _DoorProducer:
             keys = pulse.keys.script(intent.id, intent.digest)
             UNRESERVE(pulse.store.client, keys, [intent.id, intent.token, us(intent.retention)])
             close_foreign_key(pulse, intent.id, intent.digest)
+
+
+def _has_failed(state: str) -> bool:
+    """Whether a job in ``state`` has ended in a way that frees its key."""
+    return State(state) in TERMINAL - {State.COMPLETED}
 
 
 def _delay(app: Any, countdown: float | None, eta: Any) -> float:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from denyut.app import Denyut
 
-__all__ = ["KEY_HEADER", "close_foreign_key", "hold_key", "key_of_call", "key_of_message"]
+__all__ = ["KEY_HEADER", "close_foreign_key", "free_key", "hold_key", "key_of_call", "key_of_message"]
 
 HOLD_KEY = Script("denyut.tasks", "hold_key")
 CLOSE_KEY = Script("denyut.tasks", "close_key")
@@ -81,6 +81,11 @@ def hold_key(pulse: Denyut, job_id: str, digest: str, fp: str, *, recorded: bool
     ttl = _UNCONFIRMED_HOLD if here else _LONGEST_HOLD
     reply = HOLD_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, fp, ttl])
     return reply[0].decode(), reply[1].decode() if len(reply) > 1 else job_id
+
+
+def free_key(pulse: Denyut, job_id: str, digest: str) -> None:
+    """Free the key ``digest`` if ``job_id`` has it, wherever it lives."""
+    CLOSE_KEY(pulse.store.client, [pulse.keys.idempotency(digest)], [job_id, 0])
 
 
 def close_foreign_key(pulse: Denyut, job_id: str, digest: str | None, *, keep: float = 0.0) -> None:

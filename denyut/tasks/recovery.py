@@ -208,7 +208,10 @@ class Recovery(Service):
         alone: dict[str, str] = {}
         found: dict[str, str] = {}
         pages: list[list[bytes]] = []
+        asked = monotonic()
         *looks, (holder, turn) = run_all(client, [*calls, ask(self.pulse)])
+        if monotonic() - asked > settings.beat_interval:  # it hung, and so did the beats
+            self._outage = True
         for lapsed, held, long in looks:
             alone |= {job_id.decode(): "lapsed" for job_id in lapsed}
             found |= {job_id.decode(): "lapsed" for job_id in held}

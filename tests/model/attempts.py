@@ -195,17 +195,22 @@ class Attempts:
         text = envelope.dump() if how in ("retry", "replace") else ""
 
         def op() -> list[Any]:
-            reply = requeue(
-                world.pulse,
-                attempt.id,
-                attempt.claim.fence,
-                "replace" if how == "replace later" else how,
-                message=text,
-                delay=delay if text else 0.0,
-                task=TASK,
-                queue=QUEUE,
-                token=token,
-            )
+            try:
+                reply = requeue(
+                    world.pulse,
+                    attempt.id,
+                    attempt.claim.fence,
+                    "replace" if how == "replace later" else how,
+                    message=text,
+                    delay=delay if text else 0.0,
+                    task=TASK,
+                    queue=QUEUE,
+                    token=token,
+                )
+            finally:  # what replaces it is on its way before it gives way, whatever becomes of this process
+                view = world.oracle.jobs.get(attempt.id)
+                if how == "replace later" and view and view.replaced and attempt not in self.owed:
+                    self.owed.append(attempt)
             if text and reply[0] == b"RESERVED":
                 world.publish(envelope, Stamp(int(reply[3]), reply[1].decode(), int(reply[2])))
             return reply
@@ -214,8 +219,6 @@ class Attempts:
             child.rest()
             if reply[0] in (b"LOST", b"CANCELLED"):
                 return
-            if how == "replace later" and self.world.oracle.jobs[attempt.id].replaced:
-                self.owed.append(attempt)
             if how == "requeue":
                 world.broker.give_back(attempt.message)
             world.broker.ack(attempt.message)

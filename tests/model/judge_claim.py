@@ -111,3 +111,9 @@ def stop(o: Oracle, job_id: str, view: View) -> None:
     o.fire(view, Event.CANCEL)
     view.lease, view.settled, view.replaced = "", False, False
     o.fence_off(job_id)
+
+
+def judge_refollow(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
+    view = o.view(a[0])
+    o.expect(answer, "1" if view.state else "0")
+    view.follows = a[1] if view.state else view.follows

@@ -145,7 +145,9 @@ def judge_purge(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
         o.expect(answer, "PURGED")
         retention = round(float(o.seen.job(a[0]).record["retention"]) * 1e6)
         finished = o.seen.job(a[0]).number("finished_at")
-        view.letter, view.gone_at = False, max(finished + retention, o.now)
+        view.letter, view.gone_at = False, finished + retention
+        if view.gone_at <= o.now:
+            o.jobs[a[0]] = View()
 
 
 def judge_old_dead(o: Oracle, keys: Names, a: Args, answer: Any) -> None:

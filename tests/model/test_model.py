@@ -27,7 +27,7 @@ def model_redis():
 
 def test_the_protocol_keeps_its_promises_in_any_order_of_events(model_redis):
     COVERAGE.clear()
-    play(model_redis, number=SEED, examples=EXAMPLES, drains=False)  # to the end: `make model`
+    play(model_redis, number=SEED, examples=EXAMPLES)
     assert COVERAGE.rules.total() > 10 * EXAMPLES
     called = {script for script, _ in COVERAGE.replies}
     assert {"reserve", "claim", "finish", "settle", "recover", "beat"} <= called

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from denyut.errors import InvalidKey
+from denyut.states import State
+from denyut.tasks.cancel import end_from_outside
 from denyut.tasks.key import digest_of, draw_id
 from denyut.tasks.keying import hold_key, key_of_call, key_of_message
 
@@ -145,3 +147,17 @@ def test_a_key_left_over_by_a_job_that_failed_is_freed_at_the_next_enqueue(bench
     bench.drain()
     valkey.hset(bench.pulse.keys.job(given.far).record, "state", "FAILED")  # died before it freed the key
     assert given.delay(1).deduplicated is False
+
+
+def test_a_call_that_is_sent_again_after_its_job_has_failed_leaves_the_key_free(bench):
+    """Its reply was lost: the first sending held the key, the job has failed meanwhile, and freed it."""
+
+    @bench.task(name="t.noop")
+    def noop(n):
+        pass
+
+    first = noop.apply_async((1,), idempotency_key="k", task_id="given")
+    end_from_outside(bench.pulse, first.id, State.FAILED, retention=None, running=True)
+    again = noop.apply_async((1,), idempotency_key="k", task_id="given")
+    assert again.deduplicated
+    assert noop.apply_async((1,), idempotency_key="k").deduplicated is False
