@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from celery.worker.strategy import default
 
 from denyut.tasks.shelf import Shelf
+from denyut.tasks.undecodable import UNDECODABLE, end_undecodable
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -32,6 +33,10 @@ def job_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Any:
         if body is None and shelf.take(task, message):
             ack(logger, consumer.connection_errors)
             return None
-        return handle(message, body, ack, reject, callbacks, **more)
+        try:
+            return handle(message, body, ack, reject, callbacks, **more)
+        except UNDECODABLE as exc:
+            end_undecodable(app.denyut, task, message, exc)
+            raise  # Celery discards the message, and says so
 
     return receive
