@@ -37,6 +37,7 @@ class Mutant:
     old: str
     new: str
     why: str
+    elsewhere: str = ""  # the test file that finds it, where the model cannot
 
 
 class Library:
