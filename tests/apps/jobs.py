@@ -19,6 +19,7 @@ app.conf.update(
     denyut_redis_url=os.environ.get("DENYUT_REDIS_URL"),
     denyut_lease_ttl=float(os.environ.get("LEASE_TTL", "2.0")),
     denyut_max_crashes=int(os.environ.get("MAX_CRASHES", "3")),
+    denyut_heartbeat=os.environ.get("HEARTBEAT", "auto"),
     denyut_stall_after=float(os.environ.get("STALL_AFTER", "60.0")),
     task_acks_late=os.environ.get("ACKS_LATE") == "1",
     worker_soft_shutdown_timeout=float(os.environ.get("SOFT_SHUTDOWN", "0")),
