@@ -68,10 +68,10 @@ def _take_over(pulse: Denyut, job_id: str, other: str) -> bool:
         return True
     CLOSE_KEY(client, [pulse.keys.idempotency(digest)], [other, 0])
     answer, holder = hold_key(pulse, job_id, digest, fp, recorded=True)
-    if answer == "HELD":
-        return True
-    REFOLLOW(client, pulse.keys.script(job_id), [job_id, holder])
-    return False
+    # Who has the key follows nobody: else two jobs might come to wait for each other.
+    mine = answer == "HELD"
+    REFOLLOW(client, pulse.keys.script(job_id), [job_id, "" if mine else holder])
+    return mine
 
 
 def _text(value: Any) -> str:

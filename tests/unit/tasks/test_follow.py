@@ -74,3 +74,4 @@ def test_a_follower_whose_leader_is_gone_runs_itself(bench, keyed, runs):
     bench.run(bench.messages()[1])
     assert follower.get(timeout=5) == 1
     assert runs == [1]
+    assert bench.record(follower.id).follows is None, "else the two might come to wait for each other"
