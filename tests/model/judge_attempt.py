@@ -17,6 +17,8 @@ def judge_finish(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
         o.expect(answer, "LOST")
         return
     o.expect(answer, "OK")
+    if view.settled:  # its reply was lost: nothing is done twice
+        return
     if view.state == State.RUNNING:
         o.fire(view, ENDS[state])
         view.result, view.ended_by, view.settled = a[4], view.fence, False

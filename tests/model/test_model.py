@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from model.coverage import modelled, never_seen, report
+from model.coverage import modelled, never_played, never_seen, report
 from model.mutants import MUTANTS
 from model.oracle import COVERAGE
 from model.play import finds, own_server, play
@@ -55,6 +55,8 @@ def test_what_was_never_exercised_is_reported():
     COVERAGE.replies["claim", "CLAIMED"] += 1
     assert "claim.lua never answered CLAIMED" not in never_seen()
     assert "claim.lua never answered BUSY" in never_seen()
+    assert "script finish.lua was never called" in never_played()
+    assert not any("never answered" in line for line in never_played())
 
 
 def test_the_codes_of_a_script_are_those_of_its_head():
