@@ -29,6 +29,9 @@ def test_every_ratio_is_measured_and_the_last_line_is_json():
         "commit",
         "median_apply",
     }
+    for database in ("sqlite", "postgresql"):
+        names |= {f"{name}_{database}" for name in ("jobs", "jobs_worker_cpu", "jobs_server_cpu")}
+        names.add(f"enqueue_{database}_through")
     assert result.keys() == names | {"load"}
     for name in names:
         assert 0 < result[name]["ratio_low"] <= result[name]["ratio"] <= result[name]["ratio_high"]

@@ -22,7 +22,8 @@ faults.install()
 from redis import Redis
 client = Redis.from_url(sys.argv[3])
 import denyut.tasks.once as once
-once.ONCE(client, ["{1}:k"] * 13, ["id", 1, "once:t:a", "", 9])
+from denyut.keys import Keys
+once.ONCE(client, Keys().script("id"), ["id", 1, "once:t:a", "", 9])
 print("alive", flush=True)
 """
 
