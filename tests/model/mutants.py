@@ -2,7 +2,7 @@
 
 A model that cannot fail proves nothing. Each defect here is one that somebody could really write, and
 each breaks another promise. Two can only be told from the right ones when Redis loses data, which the
-model does not play, and one so rarely that most seeds miss it: ``elsewhere`` names the unit tests that find
+model does not play, and two so rarely that most seeds miss them: ``elsewhere`` names the unit tests that find
 them.
 """
 
@@ -117,7 +117,11 @@ MUTANTS = {
         "an attempt that was taken over renews the lease as its own",
     ),
     "a due job is published early": Mutant(
-        "due", "if late < 0 and not expired then", "if false then", "a retry does not wait"
+        "due",
+        "if late < 0 and not expired then",
+        "if false then",
+        "a retry does not wait",
+        elsewhere="tests/unit/tasks/test_due.py",
     ),
     "a cancelled job can be parked": Mutant(
         "park", "if old[1] ~= 'QUEUED' or", "if", "an ended job waits in the store"
