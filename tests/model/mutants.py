@@ -2,8 +2,8 @@
 
 A model that cannot fail proves nothing. Each defect here is one that somebody could really write, and
 each breaks another promise. Two can only be told from the right ones when Redis loses data, which the
-model does not play, and two so rarely that most seeds miss them: ``elsewhere`` names the unit tests that find
-them.
+model does not play, and three so rarely that most seeds miss them: ``elsewhere`` names the unit tests that
+find them.
 """
 
 from __future__ import annotations
@@ -124,6 +124,10 @@ MUTANTS = {
         elsewhere="tests/unit/tasks/test_due.py",
     ),
     "a cancelled job can be parked": Mutant(
-        "park", "if old[1] ~= 'QUEUED' or", "if", "an ended job waits in the store"
+        "park",
+        "if old[1] ~= 'QUEUED' or",
+        "if",
+        "an ended job waits in the store",
+        elsewhere="tests/unit/tasks/test_follow.py",
     ),
 }

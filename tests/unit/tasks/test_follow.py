@@ -7,6 +7,8 @@ from celery import group
 from support import wait_until
 
 from denyut.states import State
+from denyut.tasks.cancel import end_from_outside
+from denyut.tasks.follow import park
 from denyut.tasks.schedule import Schedule
 
 
@@ -75,3 +77,10 @@ def test_a_follower_whose_leader_is_gone_runs_itself(bench, keyed, runs):
     assert follower.get(timeout=5) == 1
     assert runs == [1]
     assert bench.record(follower.id).follows is None, "else the two might come to wait for each other"
+
+
+def test_a_job_that_was_cancelled_meanwhile_is_not_put_into_the_store(bench, keyed):
+    job = keyed.delay(1)
+    end_from_outside(bench.pulse, job.id, State.CANCELLED, retention=None, running=False)
+    assert not park(bench.pulse, job.id, 1, 5.0)
+    assert bench.record(job.id).state == State.CANCELLED
