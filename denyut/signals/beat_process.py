@@ -3,7 +3,7 @@
 There a body that holds the GIL for long (one C call), or a greenlet that does not give way, would
 starve a thread, and a healthy job would lose its lease. This process shares nothing with the worker
 but its slots, which it reads, and a socket. It is spawned, not forked: it has neither the worker's
-threads nor its connections. It imports neither Celery nor SQLAlchemy, and takes about 31 MiB.
+threads nor its connections. It imports neither Celery nor SQLAlchemy, and takes about 32 MiB.
 
 It ends when the worker's main process does, however that ends: then nobody renews its leases.
 """
@@ -14,8 +14,9 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 from socket import socket
 from threading import Thread
@@ -101,15 +102,14 @@ class BeatProcess:
         with DefaultSelector() as selector:
             selector.register(self._connection, EVENT_READ)
             watched = self._watch_worker(selector)
-            if any(map(self._obey, lines.taken())):
-                return
-            while lines.open:
+            enough = any(map(self._obey, lines.taken()))
+            while lines.open and not enough:
                 ready = selector.select(None if watched else _LOOK_EVERY)
                 if any(key.data == "worker" for key, _ in ready) or os.getppid() != self.node.pid:
                     return  # without signing off: its jobs are to be found
-                if ready and any(self._obey(message) for message in lines.read()):
-                    self.heartbeat.stop()
-                    return
+                enough = bool(ready) and any(map(self._obey, lines.read()))
+        if enough:
+            self.heartbeat.stop()
 
     def tell(self, message: dict[str, Any]) -> None:
         """Send ``message`` to the worker; never blocks."""
@@ -145,13 +145,9 @@ class BeatProcess:
         self.tell({"is": "death", "job": asdict(job)})
 
     def _send(self) -> None:
-        while True:
-            try:
-                self._connection.sendall(line(self._out.get(timeout=_LOOK_EVERY)))
-            except Empty:
-                continue
-            except OSError:
-                return  # the worker has ended
+        with suppress(OSError):  # the worker has ended
+            while True:
+                self._connection.sendall(line(self._out.get()))
 
 
 class _Forwarded(logging.Handler):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import selectors
 import signal
 import socket
 import sys
@@ -15,7 +16,6 @@ from collections import deque
 from contextlib import closing, suppress
 from dataclasses import asdict
 from itertools import count
-from select import select
 from threading import Condition, Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,9 @@ __all__ = ["RemoteHeartbeat"]
 
 logger = logging.getLogger(__name__)
 
+#: It must take any descriptor, as select() does not, and keep nothing in the kernel that forked children
+#: share, as epoll does. Where eventlet has patched it away there are no such children.
+_SELECTOR: Any = getattr(selectors, "PollSelector", selectors.DefaultSelector)
 #: How often the process is told what the worker has in hand; as often as Heartbeat looks (s).
 _TELL_AFTER = 0.25
 #: A process that ends so soon after its start is not started again at once (s).
@@ -172,15 +175,18 @@ class RemoteHeartbeat(Service):
         lines = Lines(ours)
         if self.draining:
             self._out.append({"do": "drain_all"})
-        while lines.open and not self.stopping.is_set():
-            self._tell_held()
-            while self._out:
-                ours.sendall(line(self._out.popleft()))
-            ready, _, _ = select([ours.fileno(), self._poke.fd], [], [], _TELL_AFTER)
-            self._poke.clear()
-            if ours.fileno() in ready:
-                for message in lines.read():
-                    self._hear(message)
+        with _SELECTOR() as selector:
+            selector.register(ours, selectors.EVENT_READ)
+            selector.register(self._poke.fd, selectors.EVENT_READ)
+            while lines.open and not self.stopping.is_set():
+                self._tell_held()
+                while self._out:
+                    ours.sendall(line(self._out.popleft()))
+                ready = selector.select(_TELL_AFTER)
+                self._poke.clear()
+                if any(key.fileobj is ours for key, _ in ready):
+                    for message in lines.read():
+                        self._hear(message)
         if lines.open:
             ours.sendall(line({"do": "stop"}))
 

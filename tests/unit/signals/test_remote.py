@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -93,6 +94,28 @@ def test_a_killed_process_is_started_again_before_a_lease_is_lost(rig, caplog):
     assert rig.stage.client.get(rig.stage.keys.job("j").lease) == lease
     assert rig.heartbeat.pid != first
     assert "signal 9" in caplog.text
+
+
+@pytest.fixture
+def many_descriptors():
+    """Use up the low descriptors, as a worker with a thousand connections has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    made = []
+    while not made or made[-1] < 1100:
+        made.append(os.open(os.devnull, os.O_RDONLY))
+    yield
+    for fd in made:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_worker_with_more_than_a_thousand_descriptors_has_a_heartbeat(many_descriptors, rig):
+    assert rig.heartbeat._poke.fd > 1024
+    rig.heartbeat.start()
+    rig.next_beat()
+    rig.next_beat()
+    rig.heartbeat.stop()
 
 
 def test_a_stopped_heartbeat_signs_off_and_its_process_ends(rig):
