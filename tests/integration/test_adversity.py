@@ -67,7 +67,10 @@ def test_a_full_redis_refuses_new_jobs_and_loses_none(worker, valkey):
     node.kill_all()  # kombu ends a worker that cannot note a message at its broker; it is started again
     node.start()
     completed(pulse, accepted)
-    assert runs(valkey) == Counter({str(n): 1 for n in range(20)})
+    ran = runs(valkey)
+    # A body that had run when its end could not be written has run in an attempt that was cut short.
+    attempts = {str(n): record(pulse, job_id).attempt for n, job_id in enumerate(accepted)}
+    assert all(1 <= ran[n] <= attempt for n, attempt in attempts.items()), (ran, attempts)
     assert node.module.once.delay(100).deduplicated is False, "its key was not kept by the refused one"
     assert refused == 10
 

@@ -65,7 +65,11 @@ def test_a_sigterm_to_the_whole_group_is_no_crash(worker):
     os.killpg(first.pid, signal.SIGTERM)
     first.wait()
     second = worker("apps.jobs")
-    runs_again_without_a_crash(second, result)
+    # Python drops what a signal handler raises at some moments (in a __del__, say): that body goes on.
+    if record(second.app.denyut, result.id).state == State.COMPLETED:
+        assert result.get(timeout=40) == [0, 1, 0]
+    else:
+        runs_again_without_a_crash(second, result)
 
 
 def test_a_sigterm_to_one_process_of_the_pool_is_a_crash(worker):
