@@ -7,8 +7,9 @@ put back into Redis from it. The other columns are copies of some fields, to be 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text, and_
 
 __all__ = ["EVENTS", "JOBS", "metadata", "tables"]
 
@@ -23,7 +24,8 @@ def metadata() -> MetaData:
         JOBS,
         found,
         Column("prefix", String(64), primary_key=True),  # denyut_prefix: deployments may share a database
-        Column("id", Text, primary_key=True),
+        # In the order of its bytes, as Python and Redis have it, whatever the language of the database.
+        Column("id", Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True),
         Column("version", BigInteger, nullable=False),  # us; only a higher one replaces a row
         Column("state", String(16), nullable=False),
         Column("settled", Boolean, nullable=False),
@@ -36,12 +38,16 @@ def metadata() -> MetaData:
         Column("finished_at", BigInteger),
         Column("forget_at", BigInteger),  # until then Redis has it, too
         Column("budget", String(16)),  # of a dead letter: which one is spent
+        Column("at", BigInteger),  # its place in lists: when it ended, began, was queued, or is due
         Column("record", Text, nullable=False),
     )
-    Index("ix_denyut_jobs_state", jobs.c.prefix, jobs.c.state, jobs.c.queued_at)
-    Index("ix_denyut_jobs_task", jobs.c.prefix, jobs.c.task, jobs.c.queued_at)
-    Index("ix_denyut_jobs_digest", jobs.c.prefix, jobs.c.digest)
-    Index("ix_denyut_jobs_forget", jobs.c.prefix, jobs.c.forget_at)
+    # Each list is a walk along one of these (denyut/database/places.py), from where the last page ended.
+    Index("ix_denyut_jobs_state_at", jobs.c.prefix, jobs.c.state, jobs.c.at, jobs.c.id)
+    Index("ix_denyut_jobs_task_at", jobs.c.prefix, jobs.c.task, jobs.c.state, jobs.c.at, jobs.c.id)
+    keyed, letter = jobs.c.key.is_not(None), and_(jobs.c.budget.is_not(None), jobs.c.forget_at.is_(None))
+    _some("ix_denyut_jobs_key_at", jobs, keyed, "key", "at", "id")
+    _some("ix_denyut_jobs_dead_at", jobs, letter, "at", "id")
+    _some("ix_denyut_jobs_forget", jobs, jobs.c.forget_at.is_not(None), "forget_at")
     Table(
         EVENTS,
         found,
@@ -53,6 +59,12 @@ def metadata() -> MetaData:
         Column("fields", Text, nullable=False),  # JSON text in ASCII
     )
     return found
+
+
+def _some(name: str, jobs: Table, where: Any, *columns: str) -> None:
+    """Index only the rows that are ``where``: others cost nothing, and no other query takes this index."""
+    parts = [jobs.c[column] for column in ("prefix", *columns)]
+    Index(name, *parts, postgresql_where=where, sqlite_where=where)
 
 
 def tables() -> tuple[Table, Table]:

@@ -12,12 +12,13 @@ local function close_key(id, keep, retention_ms)
 end
 
 -- The end of a job's life: no lease, no index (`only` is the one that it can be in; nil: any), a time
--- to be forgotten. Its record says already that it is settled.
-local function close(id, state, now, retention_us, only)
+-- to be forgotten. Its record says already that it is settled. ended: when it ended, if that was before now: the
+-- index is by that time, as the job store's lists are.
+local function close(id, state, now, retention_us, only, ended)
   local ms = int(math.ceil(retention_us / 1000))
   redis.call('DEL', lease, alive)
   if only then redis.call('ZREM', only, id) else unindex(id) end
-  redis.call('ZADD', done, int(now), id)
+  redis.call('ZADD', done, ended or int(now), id)
   if state == 'COMPLETED' then redis.call('HDEL', record, 'msg') end  -- nobody will need it again
   if (state == 'FAILED' or state == 'DEAD') and redis.call('HEXISTS', record, 'budget') == 1 then
     for _, key in ipairs({record, telemetry, events}) do redis.call('PERSIST', key) end  -- a dead letter

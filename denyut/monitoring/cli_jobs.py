@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from denyut.monitoring.cli_base import as_json, command
+from denyut.monitoring.cli_times import past
 from denyut.states import State
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
+    from denyut.monitoring.jobs import Page
     from denyut.monitoring.status import Status
 
 __all__ = ["jobs"]
@@ -64,27 +66,46 @@ def show(pulse: Denyut, job_id: str, as_json: bool) -> None:
 @jobs.command(name="list")
 @click.option("--state", type=_STATES, help="Only jobs in this state.")
 @click.option("--task", help="Only jobs of this task.")
+@click.option("--key", help="Only jobs with this idempotency key.")
+@click.option("--since", callback=past, help="Only what changed since: 90s, 10m, 2h, 1d ago, or ISO 8601.")
+@click.option("--until", callback=past, help="Only what changed before that.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most jobs.")
 @click.option("--cursor", callback=_cursor, help="Go on where the last page ended.")
 @as_json
 @command
-def list_(
-    pulse: Denyut, state: str | None, task: str | None, limit: int, cursor: str | None, as_json: bool
-) -> None:
-    """List live jobs, and those that have ended within their retention; newest first."""
+def list_(pulse: Denyut, limit: int, cursor: str | None, as_json: bool, **filters: Any) -> None:
+    """List live jobs, and those that have ended and are still known; newest first."""
     from denyut.monitoring.facts import summary
     from denyut.monitoring.text import columns, json_text
 
-    page = pulse.jobs.list(state=state, task=task, limit=limit, cursor=cursor)
+    try:
+        page = _page(pulse, limit, cursor, filters)
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
     if as_json:
-        click.echo(json_text({"jobs": [job.as_dict() for job in page.jobs], "cursor": page.cursor}))
-        return
-    if page.jobs:
+        found = {"jobs": [job.as_dict() for job in page.jobs], "cursor": page.cursor}
+        click.echo(json_text({**found, "complete": page.complete}))
+    elif page.jobs:
         click.echo(columns([summary(job) for job in page.jobs], _HEAD))
     elif page.cursor is None:
         click.echo("no jobs", err=True)
-    if page.cursor is not None:
+    if not page.complete:
+        click.echo("the job store could not be asked: jobs that Redis has forgotten are missing", err=True)
+    if page.cursor is not None and not as_json:
         click.echo(f"there are more: --cursor {page.cursor}", err=True)
+
+
+def _page(pulse: Denyut, limit: int, cursor: str | None, filters: dict[str, Any]) -> Page:
+    """Return one full page: a person does not want to turn those that are empty."""
+    from dataclasses import replace
+
+    page = pulse.jobs.list(limit=limit, cursor=cursor, **filters)
+    while page.cursor is not None and len(page.jobs) < limit:
+        more = pulse.jobs.list(limit=limit - len(page.jobs), cursor=page.cursor, **filters)
+        page = replace(
+            page, jobs=[*page.jobs, *more.jobs], cursor=more.cursor, complete=page.complete and more.complete
+        )
+    return page
 
 
 @jobs.command()

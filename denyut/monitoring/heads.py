@@ -18,16 +18,17 @@ HEADS = Script("denyut.monitoring", "heads")
 
 #: Records in one call, so that none holds Redis up (about 1 us each).
 _CHUNK = 1000
-_FIELDS = 4
+_FIELDS = 5
 
 
 class Head(NamedTuple):
-    """The state and task of a job, empty if it has no record, and its times (us), 0 if not yet."""
+    """The state, task and key of a job, empty if there is none, and its times (us), 0 if not yet."""
 
     state: str
     task: str
     started_at: int
     finished_at: int
+    key: str = ""
 
 
 def read_heads(pulse: Denyut, client: Any, job_ids: Iterable[str]) -> dict[str, Head]:
@@ -49,5 +50,11 @@ def read_heads(pulse: Denyut, client: Any, job_ids: Iterable[str]) -> dict[str, 
 
 
 def _head(row: list[bytes]) -> Head:
-    state, task, started, finished = row
-    return Head(state.decode(), task.decode("utf-8", "replace"), int(started or 0), int(finished or 0))
+    state, task, started, finished, key = row
+    return Head(
+        state.decode(),
+        task.decode("utf-8", "replace"),
+        int(started or 0),
+        int(finished or 0),
+        key.decode("utf-8", "replace"),
+    )

@@ -15,6 +15,7 @@ from denyut.monitoring.story import Story, tell_story
 from denyut.states import State
 from denyut.tasks.again import retry_job
 from denyut.tasks.cancellation import Cancellation, cancel_job
+from denyut.tasks.claim import us
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.history import JobEvent, job_events
 from denyut.tasks.key import check_id
@@ -23,6 +24,8 @@ from denyut.tasks.release import Release, release_job
 from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
 from denyut.tasks.saving.recall import recall
+from denyut.tasks.times import seconds_until
+from denyut.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,10 +39,15 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some jobs, newest first. ``cursor`` gives the next page; None at the end."""
+    """Some jobs, newest first. ``cursor`` gives the next page; None at the end.
+
+    ``complete`` is False if there is a job store and it could not be asked: then jobs that Redis has
+    forgotten are missing.
+    """
 
     jobs: list[Status]
     cursor: str | None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +84,42 @@ class Jobs:
         return self._cache.get(check_id(job_id), fresh=fresh)
 
     def list(
-        self, state: str | None = None, task: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        state: str | None = None,
+        task: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        key: str | None = None,
+        since: Any = None,
+        until: Any = None,
     ) -> Page:
         """Return jobs, newest first: all that are live, and those that ended within their retention.
 
-        The order is by the last change of state (for a scheduled job: by when it is due). A page may be
-        short, even empty, when few jobs fit: go on as long as there is a cursor.
+        With a job store also those that it still has (``denyut_store_retention``). The order is by the
+        last change of state (for a scheduled job: by when it is due), then by id. A page may be short,
+        even empty, when few jobs fit: go on as long as there is a cursor.
 
         Args:
             state: only those in this state, such as ``RUNNING`` (upper or lower case).
             task: only those of this task.
             limit: most jobs to return, 1 to 1000.
-            cursor: where the last page ended.
+            cursor: where the last page ended; give the same filters.
+            key: only those with this idempotency key.
+            since: only those that changed (or are due) then or later: a datetime, ISO 8601 text, or
+                seconds from now, so that ``-3600`` is an hour ago.
+            until: only those that changed, or are due, earlier than that.
 
         Raises:
-            ValueError: for an unknown state, a limit out of range, or a cursor that is none.
+            ValueError: for an unknown state, a limit out of range, times that are none or of which the
+                later one comes first, or a cursor that is none.
         """
         _check_limit(limit)
-        wanted = _state(state)
-        ids, position = find_jobs(self._pulse, state=wanted, task=task, limit=limit, cursor=cursor)
+        wanted = _wanted(self._pulse, _state(state), task, key, since, until)
+        ids, position, complete = find_jobs(self._pulse, wanted, limit=limit, cursor=cursor)
         # Some may have moved on since they were found.
-        found = [s for s in read_statuses(self._pulse, ids) if s.record and wanted in (None, s.state)]
-        return Page(found, position)
+        found = [s for s in read_statuses(self._pulse, ids) if s.record and wanted.state in (None, s.state)]
+        return Page(found, position, complete)
 
     def watch(
         self, job_id: str, *, timeout: float | None = None, every: float | None = None
@@ -288,6 +310,18 @@ def _state(name: str | None) -> State | None:
         return State(name.upper())
     except ValueError:
         raise ValueError(f"state={name!r}: must be one of {', '.join(State)}") from None
+
+
+def _wanted(
+    pulse: Denyut, state: State | None, task: str | None, key: str | None, since: Any, until: Any
+) -> Wanted:
+    times: dict[str, int] = {}
+    for name, when in (("since", since), ("until", until)):
+        if when is not None:
+            times[name] = pulse.store.now_us() + us(seconds_until(pulse.app, when, name))
+    if len(times) == len(("since", "until")) and times["since"] >= times["until"]:
+        raise ValueError(f"since={since!r}, until={until!r}: since must be the earlier one")
+    return Wanted(state=state, task=task, key=key, **times)
 
 
 def _what_changes(status: Status) -> tuple[Any, ...]:

@@ -8,13 +8,17 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from denyut.tasks.envelope import Envelope
-from denyut.tasks.pages import cursor_of, first_pages, parse_cursor, walk
+from denyut.tasks.pages import StoredPlace, cursor_of, first_pages, parse_cursor, walk
 from denyut.tasks.record import FIELDS, JobRecord
+from denyut.tasks.saving.recall import recall
+from denyut.tasks.saving.stored_places import StoredPlaces
+from denyut.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from denyut.app import Denyut
+    from denyut.tasks.pages import Place
 
 __all__ = ["AttemptError", "DeadLetter", "find_dead", "is_dead", "read_letters"]
 
@@ -85,6 +89,8 @@ def find_dead(
 ) -> tuple[list[str], str | None]:
     """Return the ids of dead letters, newest first, and the cursor of what follows (None at the end).
 
+    Redis keeps them all until they are purged; should it have lost one, the job store still knows it.
+
     Args:
         pulse: the app's Denyut.
         task: only those of this task.
@@ -97,16 +103,23 @@ def find_dead(
     client, after, found = pulse.store.client, parse_cursor(cursor), list[str]()
     keys, size = [partition.dead for partition in pulse.keys.all_partitions()], limit + 1
     first = first_pages(client, keys, after, size)
-    places = merge(
-        *(walk(client, key, page, size) for key, page in zip(keys, first, strict=True)), reverse=True
-    )
-    for place in places:
+    walks = [walk(client, key, page, size) for key, page in zip(keys, first, strict=True)]
+    stored = StoredPlaces(pulse, Wanted(task=task), after, size, dead=True)
+    for place in merge(*walks, stored, reverse=True):
         if len(found) == limit:
             return found, cursor_of(after)
         after = place
-        if task is None or client.hget(pulse.keys.job(place.job_id).record, "task") == task.encode():
+        if place.job_id not in found and _is_wanted(pulse, place, task):
             found.append(place.job_id)
     return found, None
+
+
+def _is_wanted(pulse: Denyut, place: Place, task: str | None) -> bool:
+    """Whether it is of that task; of what the store has, whether Redis knows nothing of it."""
+    if not isinstance(place, StoredPlace) and task is None:
+        return True
+    found = pulse.store.client.hget(pulse.keys.job(place.job_id).record, "task")
+    return found is None if isinstance(place, StoredPlace) else found == (task or "").encode()
 
 
 def is_dead(pulse: Denyut, job_id: str) -> bool:
@@ -116,11 +129,13 @@ def is_dead(pulse: Denyut, job_id: str) -> bool:
 
 
 def read_letters(pulse: Denyut, job_ids: Sequence[str]) -> list[DeadLetter]:
-    """Return what is known of each of ``job_ids``; those without a record are left out."""
+    """Return what is known of each of ``job_ids``; those of which nothing is known are left out."""
     pipe = pulse.store.client.pipeline(transaction=False)
     for job_id in job_ids:
         pipe.hgetall(pulse.keys.job(job_id).record)
-    letters = (_letter(job_id, raw) for job_id, raw in zip(job_ids, pipe.execute(), strict=True))
+    found = dict(zip(job_ids, pipe.execute(), strict=True))
+    found |= recall(pulse, [job_id for job_id, raw in found.items() if not raw])
+    letters = (_letter(job_id, raw) for job_id, raw in found.items())
     return [letter for letter in letters if letter is not None]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Place", "cursor_of", "first_pages", "parse_cursor", "walk"]
+__all__ = ["Place", "StoredPlace", "cursor_of", "first_pages", "parse_cursor", "walk"]
 
 
 class Place(NamedTuple):
@@ -15,6 +16,12 @@ class Place(NamedTuple):
 
     time: int
     job_id: str
+
+
+class StoredPlace(Place):
+    """The same, as the job store has it. Where Redis lists the job, that counts."""
+
+    __slots__ = ()
 
 
 def walk(client: Any, key: str, page: list[Place], size: int) -> Iterator[Place]:
@@ -44,15 +51,29 @@ def _places(rows: list[tuple[bytes, float]]) -> list[Place]:
 
 
 def cursor_of(place: Place | None) -> str | None:
-    """Return the cursor that names a place; None for none."""
-    return None if place is None else f"{place.time}:{place.job_id}"
+    """Return the cursor that names a place; None for none. It is for :func:`parse_cursor` alone to read."""
+    if place is None:
+        return None
+    return urlsafe_b64encode(f"{place.time}:{place.job_id}".encode()).decode().rstrip("=")
 
 
 def parse_cursor(cursor: str | None) -> Place | None:
-    """Return the place that a cursor names. Raises ValueError if it is none."""
+    """Return the place that a cursor names.
+
+    Raises:
+        ValueError: if it is none.
+    """
     if cursor is None:
         return None
-    time, found, job_id = cursor.partition(":")
-    if not found or not (time.isascii() and time.isdigit()):
-        raise ValueError(f"cursor={cursor!r}: must be the cursor of a page that was listed before")
-    return Place(int(time), job_id)
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (ValueError, TypeError):
+        text = ""
+    time, found, job_id = text.partition(":")
+    place = Place(int(time), job_id) if found and time.isascii() and time.isdigit() else None
+    if cursor_of(place) != cursor:  # not even a letter of it is passed over
+        raise ValueError(
+            f"cursor={cursor!r}: must be the cursor of a page that was listed before, as it came; "
+            "without one the list begins at the newest"
+        )
+    return place

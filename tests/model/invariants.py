@@ -29,7 +29,7 @@ def check(oracle: Oracle, seen: Seen) -> None:
         _record_says_what_happened(job_id, view, job)
         _nothing_goes_back(job_id, view, job, oracle.seen.job(job_id))
         _is_watched(job_id, view, part)
-        _is_indexed_with_cause(job_id, view, part, seen.clock - us(oracle.settings.retention))
+        _is_indexed_with_cause(job_id, view, part, job, seen.clock - us(oracle.settings.retention))
     for part in seen.parts:
         _accepted_is_ended_plus_live(oracle, seen, part)
     _entries(oracle, seen)
@@ -84,7 +84,7 @@ def _is_watched(job_id: str, view: View, part: SeenPart) -> None:
         )
 
 
-def _is_indexed_with_cause(job_id: str, view: View, part: SeenPart, forgotten: int) -> None:
+def _is_indexed_with_cause(job_id: str, view: View, part: SeenPart, job: SeenJob, forgotten: int) -> None:
     causes = {
         "leases": view.state == State.RUNNING or (view.terminal and not view.settled),
         "schedule": view.state in _WAITING,
@@ -99,7 +99,7 @@ def _is_indexed_with_cause(job_id: str, view: View, part: SeenPart, forgotten: i
             raise Violation(f"{job_id} is {view.state} (settled: {view.settled}) and still in {index}")
     if view.letter and job_id not in part.dead:
         raise Violation(f"{job_id} is a dead letter, and not in the list of them")
-    if view.closed_at > forgotten and job_id not in part.done and view.settled:
+    if job.number("finished_at") > forgotten and job_id not in part.done and view.settled:
         raise Violation(f"{job_id} has ended and is not in done")
 
 

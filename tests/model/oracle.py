@@ -73,7 +73,6 @@ class View:
     by: str = ""
     expires: int = 0
     letter: bool = False  # it stands in the dead letter, and is kept until it is purged
-    closed_at: int = 0
     cancel: bool = False  # it was asked to stop
     moved: str = ""  # token of the newest reschedule
     replacing: int = 0  # fence of the attempt that has announced its replacement
@@ -239,7 +238,6 @@ class Oracle:
         view = self.jobs[job_id]
         view.settled, view.lease = True, ""
         ms = -(-retention_us // 1000)
-        view.closed_at = self.now
         view.gone_at = 0 if view.letter else self.now + ms * 1000
         if digest_here:
             self.close_entry(view.digest, job_id, ms if view.state == State.COMPLETED else 0)

@@ -29,7 +29,7 @@ local function store_result(key, text, expires)
   redis.call('PUBLISH', key, text)
 end
 
-local settled = ARGV[4] == '1'
+local settled, ended = ARGV[4] == '1', nil
 if old[1] == 'RUNNING' then
   local fields = {'state', state, 'finished_at', int(now), 'settled', ARGV[4], 'version', next_version(old[5], now)}
   local function add(name, value)
@@ -58,9 +58,10 @@ elseif old[6] == '1' then  -- its reply was lost
 elseif settled then
   redis.call('HSET', record, 'settled', '1')
   changed(now)
+  ended = redis.call('HGET', record, 'finished_at')
 end
 if settled then
-  close(id, state, now, tonumber(ARGV[9]), leases)
+  close(id, state, now, tonumber(ARGV[9]), leases, ended)
 else  -- the continuation is the owner's to send; its lease says that it is alive
   redis.call('PEXPIRE', lease, int(tonumber(ARGV[10]) / 1000))
   redis.call('ZADD', leases, int(now + tonumber(ARGV[10])), id)

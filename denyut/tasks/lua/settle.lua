@@ -6,7 +6,7 @@
 -- @include time
 -- @include job
 -- @include close
-local old = redis.call('HMGET', record, 'state', 'fence', 'settled', 'attempt')
+local old = redis.call('HMGET', record, 'state', 'fence', 'settled', 'attempt', 'finished_at')
 if not old[1] or old[2] ~= ARGV[2] then return 'LOST' end
 if old[3] == '1' then return 'OK' end
 if old[1] == 'RUNNING' or old[1] == 'QUEUED' or old[1] == 'SCHEDULED' or old[1] == 'RETRYING' then
@@ -15,6 +15,6 @@ end
 local now = now_us()
 redis.call('HSET', record, 'settled', '1')
 changed(now)
-close(ARGV[1], old[1], now, tonumber(ARGV[3]), leases)
+close(ARGV[1], old[1], now, tonumber(ARGV[3]), leases, old[5])
 event('settled', old[2], old[4] or '0', old[1], false)
 return 'OK'

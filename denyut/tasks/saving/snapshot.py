@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from denyut.states import TERMINAL, State
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from denyut.app import Denyut
 
-__all__ = ["Snapshot", "from_text", "read_snapshots", "to_text"]
+__all__ = ["Snapshot", "as_column", "from_text", "read_snapshots", "to_text"]
 
 #: Longest text of a column that an index has: PostgreSQL takes about 2,700 bytes in one entry.
 _LONGEST = 500
@@ -75,11 +77,11 @@ def _snapshot(prefix: str, job_id: str, raw: dict[bytes, bytes]) -> Snapshot:
         return int(fields[name]) if fields.get(name) else None
 
     def text(name: str) -> str | None:
-        return _column(fields[name].decode("utf-8", "replace")) if fields.get(name) else None
+        return as_column(fields[name].decode("utf-8", "replace")) if fields.get(name) else None
 
     row = {
         "prefix": prefix,
-        "id": _column(job_id),
+        "id": as_column(job_id),
         "version": number("version") or 0,
         "state": fields["state"].decode(),
         "settled": fields.get("settled") == b"1",
@@ -87,6 +89,7 @@ def _snapshot(prefix: str, job_id: str, raw: dict[bytes, bytes]) -> Snapshot:
         "queue": text("queue") or "",
         **{name: text(name) for name in ("key", "digest", "budget")},
         **{name: number(name) for name in ("queued_at", "due", "finished_at", "forget_at")},
+        "at": _place(State(fields["state"].decode()), number),
         "record": to_text(raw),
     }
     return Snapshot(job_id, fields.get("version", b"").decode(), row)
@@ -95,8 +98,8 @@ def _snapshot(prefix: str, job_id: str, raw: dict[bytes, bytes]) -> Snapshot:
 def _add_events(prefix: str, snapshot: Snapshot, entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
     for entry_id, fields in entries:
         ms, _, seq = entry_id.decode().partition("-")
-        kind = _column(fields.get(b"type", b"").decode("utf-8", "replace"))
-        event = {"prefix": prefix, "job_id": _column(snapshot.id), "ms": int(ms), "seq": int(seq)}
+        kind = as_column(fields.get(b"type", b"").decode("utf-8", "replace"))
+        event = {"prefix": prefix, "job_id": as_column(snapshot.id), "ms": int(ms), "seq": int(seq)}
         snapshot.events.append({**event, "type": kind, "fields": to_text(fields)})
         snapshot.copied = entry_id.decode()
 
@@ -105,7 +108,19 @@ def _exact(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _column(text: str) -> str:
+def _place(state: State, number: Callable[[str], int | None]) -> int:
+    """Return where the job stands in a list (us): when it ended, began, was queued, or is due."""
+    if state in TERMINAL:
+        return number("finished_at") or 0
+    if state == State.RUNNING:
+        return number("started_at") or 0
+    if state == State.QUEUED:
+        return max(number(name) or 0 for name in ("queued_at", "due", "crashed_at"))
+    due = number("due") or 0
+    return min(due, number("expires") or due)
+
+
+def as_column(text: str) -> str:
     """Return ``text`` so that a column takes it: no NUL, nothing that UTF-8 cannot hold, not too long."""
     mended = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
     return mended if len(mended) <= _LONGEST else mended[:_LONGEST]

@@ -26,8 +26,8 @@ def test_nothing_is_missing_once_the_tables_are_made(database):
 def test_a_column_that_an_older_table_has_not_is_named(database):
     database.create()
     with database.begin() as connection:
-        connection.execute(text("ALTER TABLE denyut_jobs DROP COLUMN budget"))
-    assert find_missing(database.engine) == ["denyut_jobs.budget"]
+        connection.execute(text("ALTER TABLE denyut_jobs DROP COLUMN due"))
+    assert find_missing(database.engine) == ["denyut_jobs.due"]
 
 
 def test_a_column_that_a_newer_version_added_is_no_fault(database):

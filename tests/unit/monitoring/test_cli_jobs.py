@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from denyut.tasks.pages import parse_cursor
+
 
 def test_showing_a_job_tells_what_is_known(desk, cli):
     desk.running("j", 3)
@@ -40,6 +42,8 @@ def test_an_unknown_job_is_exit_code_1_and_says_so(desk, cli, verb):
         (("list", "--state", "BROKEN"), "'BROKEN' is not one of"),
         (("list", "--limit", "0"), "--limit"),
         (("list", "--cursor", "x"), "--cursor"),
+        (("list", "--since", "soon"), "must be how long ago"),
+        (("list", "--since", "1h", "--until", "2h"), "since must be the earlier one"),
         (("watch", "j", "--timeout", "-1"), "--timeout"),
         (("dance",), "No such command"),
     ],
@@ -74,8 +78,12 @@ def test_a_list_as_json_has_jobs_and_cursor(desk, cli):
     for n in range(2):
         desk.queued(f"job-{n}", ago=n)
     data = json.loads(cli("jobs", "list", "--limit", "1", "--json").stdout)
-    assert ([job["id"] for job in data["jobs"]], data["cursor"].split(":")[1]) == (["job-0"], "job-0")
-    assert json.loads(cli("jobs", "list", "--task", "none", "--json").stdout) == {"jobs": [], "cursor": None}
+    assert ([job["id"] for job in data["jobs"]], parse_cursor(data["cursor"]).job_id) == (["job-0"], "job-0")
+    assert json.loads(cli("jobs", "list", "--task", "none", "--json").stdout) == {
+        "jobs": [],
+        "cursor": None,
+        "complete": True,
+    }
 
 
 def test_watching_ends_with_the_job(desk, cli):

@@ -28,10 +28,10 @@ def test_tables_of_an_older_version_are_not_called_made(make_desk, invoke, tmp_p
     pulse = make_desk(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db").pulse
     pulse.database.create()
     with pulse.database.begin() as connection:
-        connection.execute(text("ALTER TABLE denyut_jobs DROP COLUMN budget"))
+        connection.execute(text("ALTER TABLE denyut_jobs DROP COLUMN due"))
     done = invoke(pulse.app, "migrate")
     assert done.exit_code == 1
-    assert "add denyut_jobs.budget" in done.stderr
+    assert "add denyut_jobs.due" in done.stderr
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(make_desk, invoke):

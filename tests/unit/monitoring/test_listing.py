@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from denyut.monitoring import listing
 from denyut.monitoring.listing import find_jobs
 from denyut.states import State
+from denyut.wanted import Wanted
 
 
-def find(desk, state=None, task=None, limit=100, cursor=None):
-    return find_jobs(desk.pulse, state=state, task=task, limit=limit, cursor=cursor)
+def find(desk, limit=100, cursor=None, **filters):
+    ids, position, complete = find_jobs(desk.pulse, Wanted(**filters), limit=limit, cursor=cursor)
+    assert complete
+    return ids, position
 
 
 def pages(desk, limit: int, **filters) -> list[list[str]]:
@@ -121,7 +124,16 @@ def test_a_search_for_few_among_many_ends_and_gives_a_cursor(desk, monkeypatch):
     assert 1 < len(found) <= 4
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "12", "-5:a", "1.5:a", ":a", "\u0663:a"])
+def test_a_key_and_a_time_are_filters_too(desk):
+    for n in range(6):
+        desk.ended(f"j{n}", ago=10 * n, key=f"k{n % 2}")
+    assert pages(desk, 2, key="k1") == [["j1", "j3"], ["j5"]]
+    since, until = desk.ago(45), desk.ago(15)
+    assert pages(desk, 2, since=since, until=until) == [["j2", "j3"], ["j4"]]
+    assert pages(desk, 2, since=since, until=until, key="k1") == [["j3"]]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "12", "-5:a", "1.5:a", ":a", "\u0663:a", "MTc6Yg=="])
 def test_a_cursor_that_is_none_is_refused(desk, cursor):
     with pytest.raises(ValueError, match="must be the cursor of a page"):
         find(desk, cursor=cursor)

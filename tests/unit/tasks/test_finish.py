@@ -164,3 +164,16 @@ def test_all_keys_of_a_job_script_share_one_slot(bench):
     for digest in (None, "d" * 40, "e" * 40):
         for n in range(50):
             slot_tag(bench.pulse.keys.script(f"job-{n}", digest))
+
+
+def test_the_index_of_what_has_ended_is_by_the_end_also_if_the_job_is_settled_later(job, bench, valkey):
+    """So a job has the same place in a list of Redis as in one of the job store."""
+    for settle_it in (
+        lambda: settle(bench.pulse, "j", FENCE, digest=None, retention=60, completed=True),
+        lambda: job.finish("COMPLETED"),
+    ):
+        job.be("RUNNING")
+        job.finish("COMPLETED", settled=False)
+        settle_it()
+        index = bench.pulse.keys.partition(job.keys.partition).done
+        assert valkey.zscore(index, "j") == bench.record("j").finished_at

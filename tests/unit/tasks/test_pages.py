@@ -26,6 +26,6 @@ def test_a_cursor_is_read_as_it_was_written():
     assert parse_cursor(cursor_of(Place(17, "a:b"))) == Place(17, "a:b")
     assert parse_cursor(None) is None
     assert cursor_of(None) is None
-    for wrong in ("", "x", "x:1", "1", "²:x"):
+    for wrong in ("", "x", "x:1", "1", "²:x", f"{cursor_of(Place(1, 'a'))}x", "!"):
         with pytest.raises(ValueError, match="cursor"):
             parse_cursor(wrong)

@@ -47,3 +47,13 @@ def test_a_long_text_is_cut_in_a_column_and_whole_in_the_record(shelves):
     assert found.row is not None
     assert len(found.row["key"]) == 500
     assert from_text(found.row["record"])[b"key"] == b"k" * 5000
+
+
+def test_a_row_has_the_place_of_its_job_in_lists(shelves):
+    base = {"queued_at": 10, "due": 20, "started_at": 30, "finished_at": 40, "expires": 15}
+    places = {"QUEUED": 20, "SCHEDULED": 15, "RETRYING": 15, "RUNNING": 30, "COMPLETED": 40, "DEAD": 40}
+    for state in places:
+        record = shelves.pulse.keys.job(state).record
+        shelves.client.hset(record, mapping={**base, "state": state, "version": 1})
+    found = read_snapshots(shelves.pulse, shelves.client, list(places))
+    assert {each.id: each.row["at"] for each in found if each.row} == places
