@@ -81,6 +81,13 @@ class Settings:
         "How long the database keeps a job after Redis may have forgotten it.",
         unit="s",
     )
+    gone_retention: float = _number(
+        7_776_000.0,
+        1.0,
+        3_153_600_000.0,
+        "How long the database remembers of a job that it has deleted that there was one, and how it ended.",
+        unit="s",
+    )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")
     partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
     redis_timeout: float = _number(5.0, 0.1, 300.0, "Longest wait for one reply of Redis.", unit="s")

@@ -26,6 +26,7 @@ __all__ = [
     "JobCancelled",
     "JobDead",
     "JobExited",
+    "JobGone",
     "JobInterrupt",
     "LeaseLost",
     "NoCurrentJob",
@@ -150,6 +151,10 @@ class NotReleasable(DenyutError):
 
 class UnknownJob(DenyutError, LookupError):
     """No job with this id is known."""
+
+
+class JobGone(UnknownJob):
+    """There was a job with this id; its retention is over. The message says how it ended."""
 
 
 class EventError(NamedTuple):

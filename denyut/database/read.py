@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
-from denyut.database.tables import tables
+from denyut.database.tables import gone_table, tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import Connection
 
-__all__ = ["read_events", "read_owed", "read_records"]
+__all__ = ["read_events", "read_gone", "read_owed", "read_records"]
 
 
 def read_owed(
@@ -40,6 +40,15 @@ def read_records(connection: Connection, prefix: str, ids: Sequence[str]) -> dic
     query = select(jobs.c.id, jobs.c.version, jobs.c.record)
     found = connection.execute(query.where(jobs.c.prefix == prefix, jobs.c.id.in_(ids)))
     return {row.id: (row.version, row.record) for row in found}
+
+
+def read_gone(
+    connection: Connection, prefix: str, ids: Sequence[str]
+) -> dict[str, tuple[str, int | None, int]]:
+    """Return of jobs that were deleted: the last state, when that came about, when they were deleted (us)."""
+    gone = gone_table()
+    query = select(gone).where(gone.c.prefix == prefix, gone.c.id.in_(ids))
+    return {row.id: (row.state, row.finished_at, row.gone_at) for row in connection.execute(query)}
 
 
 def read_events(connection: Connection, prefix: str, job_id: str) -> list[tuple[int, int, str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from denyut.database.tables import tables
+from denyut.database.tables import gone_table, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Table
 
-__all__ = ["save_events", "save_jobs"]
+__all__ = ["save_events", "save_gone", "save_jobs"]
 
 
 def save_jobs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -37,6 +37,17 @@ def save_events(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> No
     _, events = tables()
     ordered = sorted(rows, key=lambda row: (str(row["job_id"]), row["ms"], row["seq"]))
     connection.execute(_insert(connection, events).on_conflict_do_nothing(), ordered)
+
+
+def save_gone(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of ``denyut_gone``; a job of an id that was gone before is gone since now."""
+    if not rows:
+        return
+    gone = gone_table()
+    insert = _insert(connection, gone)
+    others = {c.name: insert.excluded[c.name] for c in gone.c if not c.primary_key}
+    statement = insert.on_conflict_do_update(index_elements=["prefix", "id"], set_=others)
+    connection.execute(statement, sorted(rows, key=lambda row: str(row["id"])))
 
 
 def _insert(connection: Connection, table: Table) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text, and_
 
-__all__ = ["EVENTS", "JOBS", "metadata", "tables"]
+__all__ = ["EVENTS", "GONE", "JOBS", "gone_table", "metadata", "tables"]
 
-JOBS, EVENTS = "denyut_jobs", "denyut_events"
+JOBS, EVENTS, GONE = "denyut_jobs", "denyut_events", "denyut_gone"
 
 
 @cache
@@ -24,8 +24,7 @@ def metadata() -> MetaData:
         JOBS,
         found,
         Column("prefix", String(64), primary_key=True),  # denyut_prefix: deployments may share a database
-        # In the order of its bytes, as Python and Redis have it, whatever the language of the database.
-        Column("id", Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True),
+        Column("id", _by_bytes(), primary_key=True),
         Column("version", BigInteger, nullable=False),  # us; only a higher one replaces a row
         Column("state", String(16), nullable=False),
         Column("settled", Boolean, nullable=False),
@@ -58,7 +57,27 @@ def metadata() -> MetaData:
         Column("type", Text, nullable=False),
         Column("fields", Text, nullable=False),  # JSON text in ASCII
     )
+    gone = Table(
+        GONE,
+        found,
+        Column("prefix", String(64), primary_key=True),
+        Column("id", _by_bytes(), primary_key=True),
+        Column("state", String(16), nullable=False),  # the last one
+        Column("finished_at", BigInteger),
+        Column("gone_at", BigInteger, nullable=False),  # when its row was deleted
+    )
+    Index("ix_denyut_gone_at", gone.c.prefix, gone.c.gone_at)
     return found
+
+
+def gone_table() -> Table:
+    """Return the table of what is remembered of deleted jobs."""
+    return metadata().tables[GONE]
+
+
+def _by_bytes() -> Any:
+    """Texts in the order of their bytes, as Python has it, whatever the language of the database."""
+    return Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _some(name: str, jobs: Table, where: Any, *columns: str) -> None:

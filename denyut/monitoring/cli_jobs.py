@@ -128,5 +128,7 @@ def watch(pulse: Denyut, job_id: str, timeout: float | None, as_json: bool) -> N
 def _unknown(status: Status) -> str:
     from denyut.monitoring.text import clean
 
+    if status.gone is not None:
+        return f"job {clean(status.id)} is gone: {status.gone}"
     why = "no job was ever kept in its partition" if status.marked_us is None else "or its retention is over"
     return f"no job has the id {clean(status.id)}, {why}"

@@ -19,6 +19,7 @@ from denyut.tasks.claim import us
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.history import JobEvent, job_events
 from denyut.tasks.key import check_id
+from denyut.tasks.missing import no_such_job
 from denyut.tasks.purge import purge_some
 from denyut.tasks.release import Release, release_job
 from denyut.tasks.reschedule import Rescheduled, reschedule
@@ -143,7 +144,7 @@ class Jobs:
         while True:
             status = self.get(job_id, fresh=True)
             if status.record is None:
-                raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over")
+                raise no_such_job(self._pulse, job_id)
             seen = _what_changes(status)
             if seen != last:
                 last = seen
@@ -254,7 +255,10 @@ class Jobs:
         if text is None:
             text = recall(self._pulse, [job_id]).get(job_id, {}).get(b"result")
         if text is None:
-            raise UnknownJob(f"job {job_id!r} has no result: it is {self.get(job_id, fresh=True).verdict}")
+            status = self.get(job_id, fresh=True)
+            if status.gone is not None:
+                raise no_such_job(self._pulse, job_id, "there is no result any more")
+            raise UnknownJob(f"job {job_id!r} has no result: it is {status.verdict}")
         return decode_result(text, conf.result_accept_content or conf.accept_content)
 
     def cancel(self, job_id: str, *, reason: str = "", by: str | None = None) -> Cancellation:

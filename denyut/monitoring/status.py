@@ -10,12 +10,13 @@ from denyut.monitoring.verdict import conclude, poll_after
 from denyut.scripts import Script, run_all
 from denyut.states import TERMINAL, State, Verdict
 from denyut.tasks.record import FIELDS, JobRecord
-from denyut.tasks.saving.recall import recall
+from denyut.tasks.saving.recall import recall_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from denyut.app import Denyut
+    from denyut.tasks.saving.gone import Gone
 
 __all__ = ["Status", "read_statuses"]
 
@@ -29,7 +30,8 @@ class Status:
     ``lease`` is ``OWNER#FENCE``, and ``lease_ttl_ms`` 0 without one. ``telemetry`` is of the newest
     attempt, None before its first beat. ``poll_after_ms`` says when to look again; 0: never.
     ``marked_us`` is when the job's partition was first used: None means that no job was ever kept
-    there, or that Redis lost its data.
+    there, or that Redis lost its data. ``gone`` is what is remembered of a job whose retention is over,
+    also in the job store.
     """
 
     id: str
@@ -42,6 +44,7 @@ class Status:
     marked_us: int | None
     now_us: int
     poll_after_ms: int
+    gone: Gone | None = None
 
     @property
     def state(self) -> State | None:
@@ -51,7 +54,7 @@ class Status:
     @property
     def terminal(self) -> bool:
         """Whether it has ended."""
-        return self.record is not None and self.record.state in TERMINAL
+        return self.gone is not None or (self.record is not None and self.record.state in TERMINAL)
 
     @property
     def progress(self) -> float | None:
@@ -107,6 +110,7 @@ class Status:
             "marked_us": self.marked_us,
             "now_us": self.now_us,
             "poll_after_ms": self.poll_after_ms,
+            "gone": asdict(self.gone) if self.gone else None,
         }
 
 
@@ -118,21 +122,26 @@ def read_statuses(pulse: Denyut, job_ids: Sequence[str]) -> list[Status]:
         marker = pulse.keys.partition(keys.partition).marker
         calls.append(STATUS.with_([keys.record, keys.telemetry, keys.lease, keys.alive, marker], FIELDS))
     replies = run_all(pulse.store.client, calls)
-    known = recall(pulse, [i for i, reply in zip(job_ids, replies, strict=True) if not any(reply[0])])
+    known = recall_all(pulse, [i for i, reply in zip(job_ids, replies, strict=True) if not any(reply[0])])
     for job_id, reply in zip(job_ids, replies, strict=True):
-        if job_id in known:
-            reply[0] = [known[job_id].get(field.encode()) for field in FIELDS]
-    return [_status(pulse, job_id, reply) for job_id, reply in zip(job_ids, replies, strict=True)]
+        if fields := known.records.get(job_id):
+            reply[0] = [fields.get(field.encode()) for field in FIELDS]
+    return [
+        _status(pulse, job_id, reply, known.gone.get(job_id))
+        for job_id, reply in zip(job_ids, replies, strict=True)
+    ]
 
 
-def _status(pulse: Denyut, job_id: str, reply: list[Any]) -> Status:
+def _status(pulse: Denyut, job_id: str, reply: list[Any], gone: Gone | None) -> Status:
     values, flat, lease, ttl, alive, marker, now = reply
     record = JobRecord.from_redis(job_id, values)
     telemetry = _telemetry(record, flat)
     settings, now_us = pulse.settings, int(now)
     return Status(
         id=job_id,
-        verdict=conclude(
+        verdict=Verdict.GONE
+        if gone is not None
+        else conclude(
             record,
             telemetry,
             leased=bool(lease),
@@ -148,7 +157,8 @@ def _status(pulse: Denyut, job_id: str, reply: list[Any]) -> Status:
         alive=bool(alive),
         marked_us=int(marker) if marker else None,
         now_us=now_us,
-        poll_after_ms=poll_after(record, now_us),
+        poll_after_ms=0 if gone is not None else poll_after(record, now_us),
+        gone=gone,
     )
 
 

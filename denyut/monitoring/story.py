@@ -98,6 +98,8 @@ def _waiting(pulse: Denyut, job_id: str) -> Waiting:
 
 
 def _no_record(pulse: Denyut, status: Status) -> tuple[Verdict, str]:
+    if status.gone is not None:
+        return Verdict.GONE, f"nothing: {status.gone}"
     result = _celery_state(pulse, status.id)
     if result != PENDING:
         return Verdict.GONE, (

@@ -16,12 +16,13 @@ from celery.utils.nodenames import anon_nodename
 from kombu.exceptions import KombuError
 from kombu.serialization import dumps, registry
 
-from denyut.errors import AlreadyRetried, NotRetryable, UnknownJob
+from denyut.errors import AlreadyRetried, NotRetryable
 from denyut.scripts import Script
 from denyut.tasks.claim import us
 from denyut.tasks.door import RESERVE, UNRESERVE
 from denyut.tasks.envelope import ETA_HEADER, Envelope, Stamp
 from denyut.tasks.key import check_id, draw_id
+from denyut.tasks.missing import no_such_job
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -88,14 +89,14 @@ def _begin(pulse: Denyut, job_id: str, *, force: bool) -> tuple[str, _Old]:
     keys = pulse.keys.script(job_id)
     code, *rest = AGAIN(client, keys, [job_id, proposed, "1" if force else "0"])
     if code != b"GO":
-        _refuse(job_id, code.decode(), rest[0].decode() if rest else "")
+        _refuse(pulse, job_id, code.decode(), rest[0].decode() if rest else "")
     new_id, message, *texts = rest
     return new_id.decode(), _Old(message, *(text.decode() for text in texts))
 
 
-def _refuse(job_id: str, code: str, detail: str) -> NoReturn:
+def _refuse(pulse: Denyut, job_id: str, code: str, detail: str) -> NoReturn:
     if code == "UNKNOWN":
-        raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over")
+        raise no_such_job(pulse, job_id, "nothing was retried")
     if code == "ALREADY":
         raise AlreadyRetried(job_id, detail)
     if code == "LIVE":

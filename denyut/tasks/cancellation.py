@@ -13,11 +13,11 @@ from uuid import uuid4
 
 from kombu.exceptions import OperationalError
 
-from denyut.errors import UnknownJob
 from denyut.scripts import Script
 from denyut.states import State
 from denyut.tasks.claim import us
 from denyut.tasks.key import check_id
+from denyut.tasks.missing import no_such_job
 from denyut.tasks.tell import settle_cancelled
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def cancel_job(pulse: Denyut, job_id: str, *, reason: str = "", by: str | None =
     text = f"cancelled by {by or who()}" + (f": {reason}" if reason else "")
     code, rest, digest, error = _cancel(pulse, check_id(job_id), text, spare_running=False)
     if code == "UNKNOWN":
-        raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over: nothing was cancelled")
+        raise no_such_job(pulse, job_id, "nothing was cancelled")
     if code == "ENDED":
         return Cancellation(job_id, Outcome.ENDED, State(rest[0].decode()))
     if code == "REQUESTED":

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from denyut.errors import NotReleasable, UnknownJob
+from denyut.errors import NotReleasable
 from denyut.scripts import Script
 from denyut.tasks.cancellation import hurry, who
 from denyut.tasks.claim import us
 from denyut.tasks.envelope import Envelope, Stamp
 from denyut.tasks.key import check_id
+from denyut.tasks.missing import no_such_job
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -60,7 +61,7 @@ def release_job(pulse: Denyut, job_id: str, *, reason: str = "", by: str | None 
     args = [check_id(job_id), why, by or who(), uuid4().hex, us(_PUBLISH_WITHIN)]
     code, *rest = RELEASE(client, pulse.keys.script(job_id), args)
     if code == b"UNKNOWN":
-        raise UnknownJob(f"no job has the id {job_id!r}, or its retention is over: nothing was released")
+        raise no_such_job(pulse, job_id, "nothing was released")
     if code == b"STOPPING":
         raise NotReleasable(f"job {job_id} was cancelled and is about to stop: nothing was released")
     if code == b"OTHER":

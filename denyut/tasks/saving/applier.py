@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from denyut.database.prune import prune
+from denyut.database.prune import prune, prune_gone
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.node import current_node
@@ -111,10 +111,14 @@ class Applier(Service):
         return len(ids)
 
     def _prune(self) -> None:
-        before = self.pulse.store.now_us() - us(self.pulse.settings.store_retention)
+        settings, now = self.pulse.settings, self.pulse.store.now_us()
         with self.pulse.database.begin() as connection:
-            gone = prune(connection, self.pulse.settings.prefix, before, limit=BATCH)
-        self._prune_at = monotonic() + (PRUNE_EVERY if gone < BATCH else 0.0)
+            before = now - us(settings.store_retention)
+            jobs = prune(connection, settings.prefix, before, now_us=now, limit=BATCH)
+        with self.pulse.database.begin() as connection:
+            before = now - us(settings.gone_retention)
+            gone = prune_gone(connection, settings.prefix, before, limit=BATCH)
+        self._prune_at = monotonic() + (PRUNE_EVERY if max(jobs, gone) < BATCH else 0.0)
 
     def _is_mine(self, client: Any) -> bool:
         keys = self.pulse.keys

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from denyut.tasks.saving.absent import Absent
 from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.breaker import Breaker
 from denyut.tasks.saving.put_back import put_back
@@ -38,6 +39,8 @@ class Saving:
     def __init__(self, pulse: Denyut) -> None:
         self.pulse = pulse
         self.through = pulse.settings.store_writes == "through"
+        #: What the store was asked for in vain.
+        self.absent = Absent()
         self._pid = 0
         self._renew()
 
@@ -51,6 +54,7 @@ class Saving:
 
     def wrote(self, *job_ids: str) -> bool:
         """Write jobs through that this process has just changed; False if they are left to the applier."""
+        self.absent.drop(job_ids)
         if not self.through:
             return False
         return self._within(lambda: save(self.pulse, self.pulse.store.client, job_ids)) is not None

@@ -11,8 +11,8 @@ from sqlalchemy import delete, event, text
 
 from denyut.database.engine import Database
 from denyut.database.places import read_dead_places, read_places
-from denyut.database.prune import prune
-from denyut.database.read import read_events, read_owed, read_records
+from denyut.database.prune import prune, prune_gone
+from denyut.database.read import read_events, read_gone, read_owed, read_records
 from denyut.database.save import save_jobs
 from denyut.database.tables import tables
 from denyut.states import State
@@ -127,11 +127,12 @@ def test_dead_letters_are_those_that_nobody_has_let_go_of(database):
 
 @contextmanager
 def statements(database):
-    """Remember the statements and parameters that are executed inside."""
+    """Remember what is read and deleted inside: statements and parameters."""
     seen = []
 
     def remember(_connection, _cursor, statement, parameters, _context, _many):
-        seen.append((statement, parameters))
+        if not statement.startswith("INSERT"):
+            seen.append((statement, parameters))
 
     event.listen(database.engine, "before_cursor_execute", remember)
     yield seen
@@ -156,8 +157,12 @@ def fill(database: Database) -> None:
         "INSERT INTO denyut_events (prefix, job_id, ms, seq, type, fields) "
         f"SELECT 'd', 'j' || n, n, 0, 'claimed', '{{}}' FROM {source}"
     )
+    gone = (
+        "INSERT INTO denyut_gone (prefix, id, state, finished_at, gone_at) "
+        f"SELECT 'd', 'j' || n, 'FAILED', n, n FROM {source}"
+    )
     with database.begin() as connection:
-        for statement in (jobs, events, "ANALYZE"):
+        for statement in (jobs, events, gone, "ANALYZE"):
             connection.execute(text(statement))
 
 
@@ -175,7 +180,9 @@ def read_all(connection) -> None:
     read_owed(connection, "d", 5, after="j5", limit=100)
     read_records(connection, "d", ["j1", "j2"])
     read_events(connection, "d", "j1")
-    prune(connection, "d", 50, limit=5)
+    prune(connection, "d", 50, now_us=60, limit=5)
+    read_gone(connection, "d", ["j1", "j2"])
+    prune_gone(connection, "d", 50, limit=5)
 
 
 def test_every_query_walks_an_index_and_sorts_nothing(database):

@@ -2,17 +2,18 @@ from __future__ import annotations
 
 from sqlalchemy import create_engine, inspect
 
-from denyut.database.tables import EVENTS, JOBS, metadata, tables
+from denyut.database.tables import EVENTS, GONE, JOBS, gone_table, metadata, tables
 
 
-def test_both_tables_are_made_with_their_indexes():
+def test_all_tables_are_made_with_their_indexes():
     engine = create_engine("sqlite://")
     metadata().create_all(engine)
     found = inspect(engine)
-    assert set(found.get_table_names()) == {JOBS, EVENTS}
+    assert set(found.get_table_names()) == {JOBS, EVENTS, GONE}
     assert found.get_pk_constraint(JOBS)["constrained_columns"] == ["prefix", "id"]
     engine.dispose()
 
 
 def test_the_tables_are_named_in_the_order_of_the_promise():
     assert [table.name for table in tables()] == [JOBS, EVENTS]
+    assert gone_table().name == GONE

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from denyut.database.save import save_gone
 from denyut.tasks.pages import parse_cursor
 
 
@@ -31,6 +32,18 @@ def test_an_unknown_job_is_exit_code_1_and_says_so(desk, cli, verb):
     assert result.stderr == "Error: no job has the id nobody, no job was ever kept in its partition\n"
     desk.client.set(desk.pulse.keys.partition(desk.pulse.keys.partition_of("nobody")).marker, 1)
     assert "or its retention is over" in cli("jobs", verb, "nobody").stderr
+
+
+def test_a_job_that_is_gone_is_told_with_how_it_ended(make_desk, invoke, tmp_path):
+    pulse = make_desk(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db").pulse
+    pulse.database.create()
+    row = {"prefix": pulse.settings.prefix, "id": "j", "state": "DEAD", "finished_at": 1, "gone_at": 2}
+    with pulse.database.begin() as connection:
+        save_gone(connection, [row])
+    for verb in ("show", "watch"):
+        done = invoke(pulse.app, "jobs", verb, "j")
+        assert done.exit_code == 1
+        assert "job j is gone: it was DEAD, and its retention ended at 1970-01-01T00:00:00Z" in done.stderr
 
 
 @pytest.mark.parametrize(

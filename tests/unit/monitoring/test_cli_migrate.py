@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 
 def test_it_makes_the_tables_and_may_be_run_again(make_desk, invoke, tmp_path):
     pulse = make_desk(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db").pulse
-    assert invoke(pulse.app, "migrate").stdout == "there are now: denyut_events, denyut_jobs\n"
+    assert invoke(pulse.app, "migrate").stdout == "there are now: denyut_events, denyut_gone, denyut_jobs\n"
     found = json.loads(invoke(pulse.app, "migrate", "--json").stdout)["tables"]
     assert set(found) == set(inspect(pulse.database.engine).get_table_names())
 
@@ -18,7 +18,7 @@ def test_a_check_makes_nothing_and_names_what_is_missing(make_desk, invoke, tmp_
     pulse = make_desk(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db").pulse
     done = invoke(pulse.app, "migrate", "--check")
     assert done.exit_code == 1
-    assert "the job store lacks denyut_events, denyut_jobs; make the tables" in done.stderr
+    assert "the job store lacks denyut_events, denyut_gone, denyut_jobs; make the tables" in done.stderr
     assert inspect(pulse.database.engine).get_table_names() == []
     invoke(pulse.app, "migrate")
     assert invoke(pulse.app, "migrate", "--check").exit_code == 0

@@ -110,6 +110,27 @@ def test_rows_whose_time_is_over_go_in_batches_while_there_is_nothing_to_write(m
     assert applier._prune_at > 0
 
 
+def test_what_is_remembered_of_deleted_jobs_goes_when_its_time_is_over_too(make_shelves):
+    shelves = make_shelves(denyut_store_retention=60.0, denyut_gone_retention=1.0)
+    job = shelves.work.delay()
+    shelves.bench.drain()
+    over = shelves.pulse.store.now_us() - 61_000_000
+    shelves.client.hset(shelves.pulse.keys.job(job.id).record, "forget_at", over)
+    applier = Applier(shelves.pulse)
+    applier.step()
+    shelves.client.delete(shelves.pulse.keys.job(job.id).record)
+    applier.step()
+    assert shelves.pulse.jobs.get(job.id, fresh=True).verdict == "gone"
+
+    def is_unknown() -> bool:
+        applier._prune_at = 0.0
+        applier.step()
+        shelves.pulse.saving.absent.drop([job.id])
+        return shelves.pulse.jobs.get(job.id, fresh=True).verdict == "unknown"
+
+    wait_until(is_unknown, 10, "the store to forget it", every=0.2)
+
+
 def test_many_may_run(shelves):
     ids = [shelves.work.delay().id for _ in range(20)]
     appliers = [Applier(shelves.pulse) for _ in range(3)]
