@@ -23,8 +23,10 @@ __all__ = [
     "InvalidEvent",
     "InvalidKey",
     "InvalidStream",
+    "InvalidUniqueness",
     "JobCancelled",
     "JobDead",
+    "JobExists",
     "JobExited",
     "JobGone",
     "JobInterrupt",
@@ -60,6 +62,32 @@ class InvalidKey(DenyutError, ValueError):
 
 class Unfingerprintable(DenyutError, TypeError):
     """The arguments of a keyed job have no canonical form. Nothing was enqueued."""
+
+
+class InvalidUniqueness(DenyutError, ValueError):
+    """One of ``unique_for``, ``unique_until``, ``unique_scope``, ``on_conflict`` cannot be meant.
+
+    Nothing was enqueued.
+    """
+
+
+class JobExists(DenyutError):
+    """The idempotency key is taken, and ``on_conflict="raise"`` was asked for. Nothing was enqueued.
+
+    ``job_id`` is the id of the job that holds the key.
+    """
+
+    def __init__(self, key: str, task: str, job_id: str) -> None:
+        super().__init__(key, task, job_id)
+        self.key = key
+        self.task = task
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return (
+            f"idempotency key {self.key!r} of task {self.task!r} belongs to job {self.job_id} already; "
+            "on_conflict='return' would answer with that job"
+        )
 
 
 class IdempotencyConflict(DenyutError):

@@ -2,12 +2,12 @@
 local function read(now)
   local r = redis.call('HMGET', record, 'state', 'gen', 'attempt', 'crashes', 'fence', 'token', 'settled',
     'checkpoint', 'follows', 'conflict', 'due', 'started_at', 'digest', 'run',
-    'version', 'copies', 'seen', 'queued_at', 'cancel')
+    'version', 'copies', 'seen', 'queued_at', 'cancel', 'after')
   return {state = r[1], gen = tonumber(r[2] or 0), attempt = tonumber(r[3] or 0), crashes = tonumber(r[4] or 0),
     fence = tonumber(r[5] or 0), token = r[6], settled = r[7] == '1', checkpoint = r[8] or '',
     follows = r[9], conflict = r[10], due = tonumber(r[11] or 0), started = tonumber(r[12] or now),
     digest = r[13] or '', run = r[14] or '0', version = tonumber(r[15] or 0), copies = r[16], seen = r[17],
-    queued_at = tonumber(r[18] or now), cancel = r[19]}
+    queued_at = tonumber(r[18] or now), cancel = r[19], after = r[20] or ''}
 end
 
 -- The record of a message that has none, from the arguments of claim.lua (needs time, job). Returns nil, or
@@ -30,6 +30,7 @@ local function adopt(id, task, now, retention)
     redis.call('HSET', record, 'key', ARGV[18], 'digest', ARGV[19], 'fp', ARGV[20])
     confirm_key(id)
   end
+  if #ARGV > 21 then redis.call('HSET', record, unpack(ARGV, 22)) end
   mark(now)
   epoch(now)
   count('adopted', task)

@@ -1,15 +1,5 @@
 -- The end of a job, and of its key (needs time, job).
-
--- The key answers for a completed job until its retention is over; after any other end it is free.
-local function close_key(id, keep, retention_ms)
-  if string.sub(key_entry, -2) == ':-' then return end  -- it has none, or not here
-  if redis.call('HGET', key_entry, 'job') ~= id then return end
-  if keep then
-    redis.call('PEXPIRE', key_entry, retention_ms)
-  else
-    redis.call('DEL', key_entry)
-  end
-end
+-- @include key
 
 -- The end of a job's life: no lease, no index (`only` is the one that it can be in; nil: any), a time
 -- to be forgotten. Its record says already that it is settled. ended: when it ended, if that was before now: the
@@ -37,5 +27,6 @@ local function close(id, state, now, retention_us, only, ended)
       story = false
     end
   end
-  close_key(id, state == 'COMPLETED', ms)
+  if string.sub(key_entry, -2) == ':-' then return end  -- it has none, or not here
+  release_key(key_entry, schedule, id, state == 'COMPLETED' and 'completed' or 'failed', retention_us, now)
 end

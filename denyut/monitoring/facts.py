@@ -60,7 +60,7 @@ def _identity(status: Status, record: JobRecord) -> list[tuple[str, Any]]:
         ("state", record.state),
         ("queue", record.queue),
         ("key", record.key),
-        ("follows", record.follows),
+        ("runs after" if record.after else "follows", record.follows),
         ("conflicts with", record.conflict),
         ("gave up", record.reason),
         ("retry of", record.retry_of),

@@ -25,7 +25,7 @@ __all__ = ["EVENTS", "depth_metric", "metrics_of", "up_metric"]
 #: Events of a job that are counted; what else is in the counters is bookkeeping.
 EVENTS = frozenset(
     {
-        *("enqueued", "duplicate", "conflict", "adopted", "unpublished"),
+        *("enqueued", "duplicate", "conflict", "superseded", "adopted", "unpublished"),
         *("redone", "claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
         *("cancel_requested", "released"),

@@ -47,6 +47,8 @@ def outlook(status: Status, waiting: Waiting, settings: Settings) -> str:
         return _running(status, waiting, settings)
     if status.state == State.QUEUED:
         return _queued(status, waiting, settings)
+    if record.after and record.follows and not record.due:
+        return f"it runs when job {record.follows} has ended, which has its key; {_who(waiting)} publishes it"
     due = _in(waiting.scheduled or record.due, status.now_us)
     return f"it is due {due}; then {_who(waiting)} publishes it"
 

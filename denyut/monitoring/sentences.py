@@ -137,6 +137,10 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "replayed": lambda e: f"{_by(e)} began to send what follows ({e.data.lower()}): it had not been sent",
     "duplicate": lambda e: f"the same enqueued again by {_by(e)} was answered with this job ({e.data})",
     "conflict": lambda e: f"an enqueue with other arguments by {_by(e)} was refused ({e.data})",
+    "refused": lambda e: f"another enqueue of its key by {_by(e)} was refused ({e.data})",
+    "superseded": lambda e: (
+        f"given a newer message, of other arguments or another time, by {_by(e)} (generation {e.generation})"
+    ),
     "retrying": lambda e: f"attempt {e.attempt} asked for a retry: {_error(e.data) or 'no error was given'}",
     "cancel_requested": lambda e: f"{_by(e)} asked it to stop: {_error(e.data)}",
     "rescheduled": lambda e: f"given another time: {_moment(e.data)}",

@@ -45,6 +45,8 @@ class _Old:
     fingerprint: str
     retention: str
     checkpoint: str
+    until: str
+    period: str
 
 
 def retry_job(pulse: Denyut, job_id: str, *, from_checkpoint: bool = False, force: bool = False) -> str:
@@ -154,6 +156,8 @@ def _make(
     args = [new_id, old.task, old.queue, old.key, old.digest, old.fingerprint, token, envelope.dump(), 0]
     args += ["", "", retention, "1" if old.digest else "0", 0, "", ""]
     args += ["origin", envelope.headers["origin"], "retry_of", old_id]
+    kept = {"until": old.until, "unique_us": old.period}
+    args += [part for pair in kept.items() if pair[1] for part in pair]
     if from_checkpoint and old.checkpoint:
         args += ["checkpoint", old.checkpoint]
     code, *rest = RESERVE(client, keys, args)

@@ -55,6 +55,8 @@ class Claim:
     digest: str | None = None
     run: int = 0
     detail: str = ""
+    #: Of one that follows another job: how it hears of that one's end, if it then runs itself.
+    after: str = ""
     result: str = ""
     exception: str = ""
 
@@ -73,6 +75,8 @@ class Key:
     fingerprint: str = ""
     follows: str = ""
     conflict: str = ""
+    #: Further fields of the record: names and values.
+    fields: tuple[str, ...] = ()
 
 
 def claim(
@@ -114,10 +118,11 @@ def claim(
         us(retention or settings.retention),
     ]
     tail: list[Any] = ["", "own" if own else "", "", "", "", "", ""]
+    more: tuple[str, ...] = ()
     known = ""
 
     def attempt() -> list[Any]:
-        args = [*head, task, queue, *tail, known]
+        args = [*head, task, queue, *tail, known, *more]
         return list(CLAIM(pulse.store.client, pulse.keys.script(job_id, digest), args))
 
     reply = patiently(attempt)
@@ -126,7 +131,7 @@ def claim(
     if _text(reply[0]) == Code.UNRECORDED:
         text, key = message()
         tail = [text, "own" if own else "", key.follows, key.conflict, key.key, key.digest, key.fingerprint]
-        digest = key.digest or None
+        digest, more = key.digest or None, key.fields
         reply = patiently(attempt)
     if _text(reply[0]) == Code.JUDGE:
         if not is_to_blame(pulse, _text(reply[1]), job_id):
@@ -145,7 +150,9 @@ def _parse(reply: list[Any], owner: str) -> Claim:
     code = Code(_text(reply[0]))
     rest = [_text(item) for item in reply[1:]]
     if code not in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
-        return Claim(code=code, owner=owner, detail=rest[0] if rest else "")
+        return Claim(
+            code=code, owner=owner, detail=rest[0] if rest else "", after=rest[1] if len(rest) > 1 else ""
+        )
     fence, attempt, crashes, checkpoint, digest, run, *more = rest
     detail, result, exception = [*more, "", "", ""][:3]
     return Claim(

@@ -8,8 +8,9 @@ only what is new.
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,23 +20,34 @@ from redis.exceptions import RedisError
 from denyut.errors import IdempotencyConflict, JobCancelled, LeaseLost
 from denyut.scripts import Script
 from denyut.states import TERMINAL, State
-from denyut.tasks.attempt import Attempt, active_attempt
+from denyut.tasks.attempt import active_attempt
 from denyut.tasks.claim import us
+from denyut.tasks.contest import MOST_STEPS, Taken, next_step, supersede
 from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
 from denyut.tasks.fingerprint import fingerprint
 from denyut.tasks.finish import Outcome, requeue, traceback_of
-from denyut.tasks.key import check_id, digest_of, draw_id
-from denyut.tasks.keying import KEY_HEADER, close_foreign_key, free_key, hold_key, key_of_call
+from denyut.tasks.intent import Intent, intent_of
+from denyut.tasks.key import draw_id
+from denyut.tasks.keying import (
+    KEY_HEADER,
+    close_foreign_key,
+    hold_key,
+    release_key,
+    stand_back,
+)
 from denyut.tasks.mixing import is_job
 from denyut.tasks.note import note_duplicate
 from denyut.tasks.same_ids import install_same_ids
 from denyut.tasks.times import as_given, finite, iso_in, seconds_until
+from denyut.tasks.unique import OPTIONS
 from denyut.tasks.wire import Catcher, Wire
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
 
 __all__ = ["install_door"]
+
+logger = logging.getLogger(__name__)
 
 RESERVE = Script("denyut.tasks", "reserve")
 UNRESERVE = Script("denyut.tasks", "unreserve")
@@ -46,28 +58,6 @@ class _Answered(BaseException):
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
-
-
-@dataclass(slots=True, kw_only=True)
-class _Intent:
-    """What one enqueue is about."""
-
-    id: str
-    task: str
-    delay: float
-    #: Seconds until it is too late to run it; None: never.
-    expires: float | None
-    key: str | None
-    digest: str | None
-    #: The id was given: somebody waits for exactly this one, so it must run or follow.
-    frozen: bool
-    #: The attempt that gives way to its next generation (retry, replace).
-    attempt: Attempt | None
-    what: str
-    retention: float
-    token: str
-    #: Whose dispatch of a frozen signature this is: the same one sends it once, another runs it again.
-    by: str
 
 
 def install_door(pulse: Denyut) -> None:
@@ -96,19 +86,21 @@ class Door:
         connection: Any = None,
         **options: Any,
     ) -> Any:
-        """Send one task. Arguments as ``Celery.send_task``, and ``idempotency_key``.
+        """Send one task. Arguments as ``Celery.send_task``, ``idempotency_key``, and those of ``unique.py``.
 
         Raises:
-            InvalidKey, Unfingerprintable: nothing was sent.
+            InvalidKey, InvalidUniqueness, Unfingerprintable: nothing was sent.
             IdempotencyConflict: the key belongs to a job with other arguments; nothing was sent.
+            JobExists: the key belongs to a job, and ``on_conflict`` is ``raise``; nothing was sent.
         """
         app = self.pulse.app
-        if not is_job(self.pulse, name) and KEY_HEADER not in options:
+        if not is_job(self.pulse, name) and not any(each in options for each in (KEY_HEADER, *OPTIONS)):
             given = {"countdown": countdown, "eta": eta, "task_id": task_id}
             return self.send(name, args, kwargs, producer=producer, connection=connection, **given, **options)
-        key = key_of_call(options.get("task_type") or app._tasks.get(name), args or (), kwargs or {}, options)  # noqa: SLF001
-        intent = self._intent(name, task_id, key, _delay(app, countdown, eta), options)
-        extra = {KEY_HEADER: key} if key is not None else {}
+        intent = intent_of(
+            self.pulse, name, args or (), kwargs or {}, task_id, _delay(app, countdown, eta), options
+        )
+        extra = {KEY_HEADER: intent.key, **intent.unique.headers} if intent.key is not None else {}
         if intent.delay > 0:
             in_time = isinstance(eta, datetime | str) and not countdown
             extra[ETA_HEADER] = as_given(app, eta) if in_time else iso_in(intent.delay)
@@ -116,56 +108,49 @@ class Door:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
         with sender or app.producer_or_acquire(producer) as real:
-            door = _DoorProducer(self.pulse, real, intent, self._catcher)
-            try:
-                result = self.send(name, args, kwargs, task_id=intent.id, producer=door, **options)
-            except _Answered as answered:
-                return self._existing(answered.job_id, intent, options)
-        result.deduplicated = False
+            for _ in range(MOST_STEPS):
+                door = _DoorProducer(self.pulse, real, intent, self._catcher)
+                try:
+                    result = self.send(name, args, kwargs, task_id=intent.id, producer=door, **options)
+                    break
+                except _Answered as answered:
+                    return self._existing(answered.job_id, intent, options)
+                except Taken as taken:
+                    step = self._go_on(intent, taken, options)
+                    if step is None:
+                        return self._existing(taken.detail, intent, options)
+                    intent = step
+            else:
+                raise IdempotencyConflict(intent.key or "", name, "(it changes hands too fast)")
+        result.deduplicated = intent.step.kind == "supersede"
         if self.pulse.keys.stored:
             self.pulse.saving.wrote(intent.id)
         return result
 
-    def _intent(
-        self, name: str, task_id: str | None, key: str | None, delay: float, options: dict[str, Any]
-    ) -> _Intent:
-        attempt, what = active_attempt(), ""
-        frozen = task_id is not None
-        if attempt is not None and task_id == attempt.run.id and not attempt.continuing:
-            what = "retry" if (options.get("retries") or 0) > 0 and name == attempt.task.name else "replace"
-        elif attempt is not None and attempt.continuing and task_id is None and key is None:
-            task_id = attempt.child_id()
-        digest = digest_of(name, key) if key is not None else None
-        task = self.pulse.app._tasks.get(name)  # noqa: SLF001
-        token = uuid4().hex
-        return _Intent(
-            id=check_id(task_id) if task_id else draw_id(self.pulse.keys, digest),
-            task=name,
-            delay=delay,
-            expires=_expiry(self.pulse.app, delay, options.get("expires")),
-            key=key,
-            digest=digest,
-            frozen=frozen,
-            attempt=attempt if what else None,
-            what=what,
-            retention=getattr(task, "retention", None) or self.pulse.settings.retention,
-            token=token,
-            by=self._dispatch(attempt, token) if frozen and options.get("reply_to") else "",
+    def _go_on(self, intent: Intent, taken: Taken, options: dict[str, Any]) -> Intent | None:
+        """Return the next try of an enqueue whose key is ``taken``; None: its answer is that job."""
+        assert intent.key is not None
+        assert intent.digest is not None
+        step = next_step(
+            self.pulse,
+            intent.step,
+            taken,
+            task=intent.task,
+            key=intent.key,
+            digest=intent.digest,
+            policy=intent.unique,
         )
+        if step is None:
+            return None
+        if intent.step.kind != "supersede":  # else the id is of a job that others may wait for
+            self._forget(intent.id, options)
+        job_id = step.holder if step.kind == "supersede" else draw_id(self.pulse.keys, intent.digest)
+        return replace(intent, id=job_id, step=step, token=uuid4().hex)
 
-    def _dispatch(self, attempt: Attempt | None, token: str) -> str:
-        """Name the dispatch of a frozen signature: of the job that sends it, else one of its own."""
-        if attempt is not None:
-            return f"{attempt.chord or attempt.run.id}#{attempt.claim.run}"
-        task = self.pulse.app.current_worker_task  # chord_unlock, say
-        return str(task.request.id) if task is not None and task.request.id else token
-
-    def _existing(self, job_id: str, intent: _Intent, options: dict[str, Any]) -> Any:
+    def _existing(self, job_id: str, intent: Intent, options: dict[str, Any]) -> Any:
         app = self.pulse.app
-        if job_id != intent.id and not options.get("ignore_result"):
-            consumer = getattr(app.backend, "result_consumer", None)
-            if consumer is not None:  # the id that was drawn will never be published
-                consumer.cancel_for(intent.id)
+        if job_id != intent.id:
+            self._forget(intent.id, options)
         result = (options.get("result_cls") or app.AsyncResult)(job_id)
         result.ignored = options.get("ignore_result")
         result.deduplicated = True
@@ -174,11 +159,17 @@ class Door:
             parent.add_trail(result)
         return result
 
+    def _forget(self, job_id: str, options: dict[str, Any]) -> None:
+        """Wait no more for the result of an id that was drawn, and will never be published."""
+        consumer = getattr(self.pulse.app.backend, "result_consumer", None)
+        if consumer is not None and not options.get("ignore_result"):
+            consumer.cancel_for(job_id)
+
 
 class _DoorProducer:
     """A producer that makes the job's record before it publishes the job's message."""
 
-    def __init__(self, pulse: Denyut, real: Any, intent: _Intent, catcher: Catcher) -> None:
+    def __init__(self, pulse: Denyut, real: Any, intent: Intent, catcher: Catcher) -> None:
         self._pulse = pulse
         self._real = real
         self._intent = intent
@@ -218,7 +209,12 @@ class _DoorProducer:
         options |= {"serializer": None, "compression": ""}
         try:
             return self._real.publish(envelope.body, **options)
-        except BaseException:
+        except BaseException as exc:
+            if (
+                self._intent.step.kind == "supersede"
+            ):  # it is another caller's job, too, and its record has all
+                logger.warning("job %s: recovery publishes its newer message: %r", self._intent.id, exc)
+                return None
             self._unreserve()
             raise
 
@@ -229,12 +225,11 @@ class _DoorProducer:
         if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):
             reply = self._first(envelope, wire)
             code = reply[0].decode()
+        self._contest(code, reply, envelope)
         if code in ("DUPLICATE", "CONFLICT"):
             note_duplicate(self._pulse, reply[1].decode(), code, intent.key, envelope)
-        if code == "EXISTS" and intent.digest is not None and _has_failed(reply[1].decode()):
-            free_key(
-                self._pulse, intent.id, intent.digest
-            )  # it was held again for a job that ended meanwhile
+        if code == "EXISTS":
+            self._give_back(reply[1].decode())
         if code in ("DUPLICATE", "EXISTS"):
             raise _Answered(reply[1].decode() if code == "DUPLICATE" else intent.id)
         if code == "CONFLICT":
@@ -246,6 +241,29 @@ class _DoorProducer:
         if code == "SCHEDULED":
             return None
         return Stamp(gen=int(reply[3]), marker=reply[1].decode(), at=int(reply[2]))
+
+    def _contest(self, code: str, reply: list[Any], envelope: Envelope) -> None:
+        """Leave it to the policy of the key what is done next, where that is not the plain one."""
+        intent = self._intent
+        contested = code in ("DUPLICATE", "CONFLICT") and intent.unique.on_conflict != "return"
+        if code == "SAME":
+            raise _Answered(intent.id)
+        if not contested and code not in ("NEXT", "STARTED", "FREE"):
+            return
+        detail = intent.id if code in ("STARTED", "FREE") else reply[1].decode()
+        if intent.unique.on_conflict == "raise":
+            note_duplicate(self._pulse, detail, "refused", intent.key, envelope)
+        raise Taken(code, detail, same=code == "STARTED" and reply[2] == b"1")
+
+    def _give_back(self, state: str) -> None:
+        """Release the key that was held again for a job that has ended meanwhile."""
+        intent = self._intent
+        if intent.digest is None or State(state) not in TERMINAL:
+            return
+        if _has_failed(state):
+            release_key(self._pulse, intent.id, intent.digest, "failed")
+        elif intent.unique.until:
+            release_key(self._pulse, intent.id, intent.digest, "completed")
 
     def _is_left_over(self, holder: str) -> bool:
         """Free the key if ``holder``, a job of another partition, can no longer answer for it."""
@@ -260,22 +278,49 @@ class _DoorProducer:
 
     def _first(self, envelope: Envelope, wire: Wire | None) -> list[Any]:
         intent, pulse = self._intent, self._pulse
-        fp, follows, conflict = "", "", ""
+        fp, follows, conflict = "", intent.step.holder, ""
+        more, mode = (
+            ["origin", envelope.headers.get("origin") or "", *intent.unique.fields, *intent.step.fields],
+            "0",
+        )
         if intent.digest is not None:
             args, kwargs, _ = envelope.decode(pulse.app.conf.accept_content)
             fp = fingerprint(args, kwargs)
+            if intent.step.kind == "supersede":
+                return self._supersede(envelope, wire, fp)
+            mode = intent.step.mode
             if intent.frozen:
-                answer, holder = hold_key(pulse, intent.id, intent.digest, fp)
-                follows = holder if answer == "DUPLICATE" else ""
-                conflict = holder if answer == "CONFLICT" else ""
+                answer, holder = hold_key(pulse, intent.id, intent.digest, fp, policy=intent.unique)
+                follows, conflict, waits = stand_back(answer, holder, intent.unique)
+                if conflict and intent.unique.on_conflict == "raise" and not intent.by:
+                    return [b"DUPLICATE", conflict.encode()]
+                more, mode = [*more, *waits, "given", "1"], "0"
         args_: list[Any] = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]
         args_ += [intent.token, wire.payload if wire else envelope.dump(), us(max(intent.delay, 0.0))]
-        args_ += [follows, conflict, intent.retention, "1" if intent.digest and not intent.frozen else "0"]
+        args_ += [follows, conflict, intent.retention, mode]
         lists = wire.lists if wire else []
         left = "" if intent.expires is None else us(intent.expires)
-        keys = [*pulse.keys.script(intent.id, intent.digest), *lists]
-        args_ += [len(lists), intent.by, left, "origin", envelope.headers.get("origin") or ""]
+        its_record = [pulse.keys.job(intent.step.holder).record] if mode == "2" else []
+        keys = [*pulse.keys.script(intent.id, intent.digest), *its_record, *lists]
+        args_ += [len(lists), intent.by, left, *more]
         return list(RESERVE(pulse.store.client, keys, args_))
+
+    def _supersede(self, envelope: Envelope, wire: Wire | None, fp: str) -> list[Any]:
+        intent = self._intent
+        assert intent.digest is not None
+        return supersede(
+            self._pulse,
+            intent.id,
+            envelope,
+            wire,
+            task=intent.task,
+            digest=intent.digest,
+            fp=fp,
+            token=intent.token,
+            delay=intent.delay,
+            expires=intent.expires,
+            policy=intent.unique,
+        )
 
     def _requeue(self, envelope: Envelope) -> list[Any]:
         intent = self._intent
@@ -328,10 +373,3 @@ def _delay(app: Any, countdown: float | None, eta: Any) -> float:
     if countdown:
         return finite(countdown, "countdown")
     return seconds_until(app, eta) if eta else 0.0
-
-
-def _expiry(app: Any, delay: float, expires: Any) -> float | None:
-    """Return the seconds until a job that waits in the store expires. One for now is left to Celery."""
-    if delay <= 0 or expires is None:
-        return None
-    return seconds_until(app, expires, "expires")

@@ -17,6 +17,7 @@ from denyut.tasks.reason import retries_spent
 from denyut.tasks.replace import announce_replacement
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.tracer import Tracer
+from denyut.tasks.unique import check_uniqueness
 
 __all__ = ["ACCUMULATE", "JobTask"]
 
@@ -37,6 +38,18 @@ class JobTask(Task):  # type: ignore[misc]
     #: A template for the idempotency key over the parameter names, such as ``"order:{order_id}"``.
     idempotency_key: str | None = None
 
+    #: Seconds after its enqueue for which a job's key answers at least (see ``denyut.tasks.unique``).
+    unique_for: float | None = None
+
+    #: The step of its job from which a key is free: ``start``, ``completed`` or ``retention``.
+    unique_until: str | None = None
+
+    #: A template for whose key it is, such as ``"{tenant}"``; None: everybody's.
+    unique_scope: str | None = None
+
+    #: What an enqueue does that finds its key taken: ``return``, ``raise``, ``replace`` or ``run_again``.
+    on_conflict: str | None = None
+
     #: Seconds to remember a finished job and its key; None: the setting ``denyut_retention``.
     retention: float | None = None
 
@@ -52,6 +65,7 @@ class JobTask(Task):  # type: ignore[misc]
         """Refuse a task whose options cannot be meant. Raises ConfigurationError."""
         super().__init_subclass__(**options)
         check_misfire(cls)
+        check_uniqueness(cls)
 
     @property
     def __trace__(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from hashlib import sha256
 from inspect import Signature, signature
@@ -22,13 +23,13 @@ __all__ = ["MAX_LENGTH", "check_id", "check_key", "digest_of", "draw_id", "from_
 MAX_LENGTH = 255
 
 
-def check_key(key: Any) -> str:
-    """Return ``key`` if it is a valid idempotency key.
+def check_key(key: Any, what: str = "an idempotency key") -> str:
+    """Return ``key`` if it is a valid idempotency key; ``what`` names it in an error.
 
     Raises:
         InvalidKey: if it is not a string, empty, or over 255 characters.
     """
-    return _check(key, "an idempotency key")
+    return _check(key, what)
 
 
 def check_id(job_id: Any) -> str:
@@ -39,12 +40,14 @@ def check_id(job_id: Any) -> str:
     return text
 
 
-def digest_of(task: str, key: str) -> str:
-    """Return the digest under which ``key`` is stored: SHA-256 of task name and key, 40 hex digits.
+def digest_of(task: str, key: str, scope: str | None = None) -> str:
+    """Return the digest under which ``key`` is stored: SHA-256 of task name, scope and key, 40 hex digits.
 
-    The task name is part of it: two tasks may use the same key.
+    The task name is part of it: two tasks may use the same key. So is the scope, if there is one.
     """
-    return sha256(f"{task}\0{key}".encode()).hexdigest()[:40]
+    # JSON has no NUL in it, so that no key looks like another one with a scope.
+    text = f"{task}\0{key}" if scope is None else json.dumps([task, scope, key])
+    return sha256(text.encode()).hexdigest()[:40]
 
 
 def draw_id(keys: Keys, digest: str | None = None) -> str:

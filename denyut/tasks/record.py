@@ -18,7 +18,7 @@ FIELDS = (
     "task", "queue", "state", "gen", "attempt", "failures", "crashes", "fence", "version", "owner", "pid",
     "key", "digest", "follows", "conflict", "queued_at", "due", "started_at", "finished_at", "crashed_at",
     "recovered_us", "settled", "error", "traceback", "checkpoint",
-    "budget", "reason", "retry_of", "retried_as", "cancel",
+    "budget", "reason", "retry_of", "retried_as", "cancel", "after",
 )  # fmt: skip
 
 
@@ -56,6 +56,8 @@ class JobRecord:
     reason: str | None = None
     retry_of: str | None = None
     retried_as: str | None = None
+    #: Of one with ``follows``: how it hears of the other's end, if it then runs itself (``key``, ``look``).
+    after: str | None = None
     #: Who has cancelled it, and why: of a RUNNING job, that it was told to stop.
     cancel: str | None = None
 
@@ -104,5 +106,6 @@ class JobRecord:
             reason=raw.get("reason") or None,
             retry_of=raw.get("retry_of") or None,
             retried_as=raw.get("retried_as") or None,
+            after=raw.get("after") or None,
             cancel=json.loads(raw["cancel"])[1] if raw.get("cancel") else None,
         )

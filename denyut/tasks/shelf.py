@@ -84,7 +84,7 @@ class Shelf:
                 return _is_known(state)
             found = key_of_message(pulse, task, job_id, _request_of(pulse, envelope))
             digest = found.digest
-            key = [found.key, found.digest, found.fingerprint, found.follows, found.conflict]
+            key = [found.key, found.digest, found.fingerprint, found.follows, found.conflict, *found.fields]
         expires = headers.get("expires")
         left = "" if expires is None else us(seconds_until(pulse.app, expires, "expires"))
         retention = task.retention or pulse.settings.retention

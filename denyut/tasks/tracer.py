@@ -16,7 +16,16 @@ from celery.states import FAILURE, IGNORED, SUCCESS
 from kombu.exceptions import EncodeError
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, InvalidKey, JobDead, JobExited, LeaseLost, Unfingerprintable
+from denyut.errors import (
+    IdempotencyConflict,
+    InvalidKey,
+    InvalidUniqueness,
+    JobDead,
+    JobExists,
+    JobExited,
+    LeaseLost,
+    Unfingerprintable,
+)
 from denyut.states import State
 from denyut.tasks.aside import StepAside
 from denyut.tasks.attempt import Attempt, activate_attempt
@@ -29,7 +38,7 @@ from denyut.tasks.failure import as_failure, tell_failure
 from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
 from denyut.tasks.key import check_id, check_key
-from denyut.tasks.keying import KEY_HEADER, key_of_message
+from denyut.tasks.keying import KEY_HEADER, key_of_message, release_key
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
@@ -201,18 +210,33 @@ class _Delivery:
         self.refused = self._invalid_key()
         answer = self._ask(own=False)
         if answer.code == Code.FOLLOW:
-            followed = follow(self.pulse, self.id, answer.detail, self.stamp)
+            followed = follow(self.pulse, self.id, answer.detail, self.stamp, after=answer.after)
             if followed is None:
                 return StepAside(f"waits for job {answer.detail}, which holds its key")
             answer = self._ask(own=True)
             if answer.code == Code.CLAIMED:
+                self._begin_key(answer)
                 return self._attempt(answer, followed)
         if answer.code in (Code.CLAIMED, Code.REPLAY, Code.DEAD, Code.CONFLICT):
+            self._begin_key(answer)
             return self._attempt(answer, None)
         if answer.code == Code.SUSPECT:
             recover(self.pulse, self.id, "lapsed")
             return StepAside("it waits for its turn to run alone", keep=True)
         return StepAside(f"{answer.code} {answer.detail}", keep=answer.code == Code.BUSY)
+
+    def _begin_key(self, answer: Claim) -> None:
+        """Release the key of a job that has it only until it starts."""
+        if (
+            self.request.get("unique_until") != "start"
+            or answer.code != Code.CLAIMED
+            or answer.digest is None
+        ):
+            return
+        try:
+            release_key(self.pulse, self.id, answer.digest, "start")
+        except RedisError as exc:
+            logger.warning("job %s: its key is released at its end only: %r", self.id, exc)
 
     def _ask(self, *, own: bool) -> Claim:
         return claim(
@@ -235,7 +259,7 @@ class _Delivery:
             return text, Key()
         try:
             return text, key_of_message(self.pulse, self.task, self.id, self.request)
-        except Unfingerprintable as exc:
+        except (Unfingerprintable, InvalidUniqueness) as exc:
             self.refused = exc
             return text, Key()
 
@@ -290,13 +314,13 @@ class _Delivery:
             lambda: save_checkpoint(self.pulse, self.id, answer.fence, text, retention=retention),
             refused=False,
         )
-        _instead(attempt, answer, followed, str(self.request.get(KEY_HEADER) or ""))
+        _instead(attempt, answer, followed, self.request)
         if self.refused is not None and answer.code == Code.CLAIMED:
             attempt.instead = raising(self.refused)
         return attempt
 
 
-def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: str) -> None:
+def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, request: Mapping[str, Any]) -> None:
     """Set what stands for the body, where that must not run (again)."""
     task, job_id = attempt.task, attempt.run.id
     if answer.code == Code.DEAD:
@@ -306,8 +330,11 @@ def _instead(attempt: Attempt, answer: Claim, followed: Followed | None, key: st
         attempt.ended = State(answer.detail)
         attempt.instead = outcome_of(task, job_id, attempt.ended, answer.result, answer.exception)
     elif answer.code == Code.CONFLICT:
-        attempt.instead = raising(IdempotencyConflict(key, task.name, answer.detail))
-        attempt.spent = f"not run: its key belongs to job {answer.detail}, which has other arguments"
+        refused = (request.get("on_conflict") or task.on_conflict) == "raise"
+        kind = JobExists if refused else IdempotencyConflict
+        attempt.instead = raising(kind(str(request.get(KEY_HEADER) or ""), task.name, answer.detail))
+        what = "and on_conflict is 'raise'" if refused else "which has other arguments"
+        attempt.spent = f"not run: its key belongs to job {answer.detail}, {what}"
     elif followed is not None and followed.state is not None:
         attempt.instead = outcome_of(task, followed.id, followed.state, followed.result, followed.exception)
         attempt.spent = f"not run: it takes over the end of job {followed.id}, which has its key"

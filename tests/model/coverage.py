@@ -26,6 +26,7 @@ NOT_MODELLED = {
     "retried": "the same",
     "put_back": "after a loss of data, from the job store: tests/unit/tasks/saving",
     "saved": "what the job store has; the model plays without one",
+    "supersede": "a second enqueue of a key with a policy: tests/unit/tasks/test_contest_oracle.py",
     "reindex": "after a loss of indexes, by hand: tests/unit/tasks/test_reindex.py",
 }
 #: Replies without a code: lists of what was found.

@@ -81,7 +81,7 @@ def judge_hold_key(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
 
 
 def judge_close_key(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
-    closed = o.close_entry(keys[0].rpartition(":")[2], a[0], int(a[1]))
+    closed = o.close_entry(keys[0].rpartition(":")[2], a[0], int(a[2]) // 1000)  # 0: it has failed
     o.expect(answer, "1" if closed else "0")
 
 

@@ -99,7 +99,7 @@ MUTANTS = {
         "checkpoint", " or old[2] ~= ARGV[2]", "", "the next attempt starts from a loser's data"
     ),
     "a key for two jobs": Mutant(
-        "reserve", "  if holder[1] then", "  if false then", "two jobs live under one key"
+        "reserve", "  elseif holder[1] then", "  elseif false then", "two jobs live under one key"
     ),
     "a key that stays": Mutant(
         "end", "close(id, state, now, tonumber(ARGV[4]))", "", "a cancelled job keeps its indexes and its key"

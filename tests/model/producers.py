@@ -10,10 +10,12 @@ from model.faults import Died, Faults, Unanswered
 from model.world import LIST, SETTINGS, Message, World
 
 from denyut.errors import IdempotencyConflict
-from denyut.tasks.door import _Answered, _DoorProducer, _Intent
+from denyut.tasks.door import _Answered, _DoorProducer
 from denyut.tasks.envelope import HEADER, Envelope, Stamp
+from denyut.tasks.intent import Intent
 from denyut.tasks.key import digest_of
 from denyut.tasks.node import Node
+from denyut.tasks.unique import PLAIN
 from denyut.tasks.wire import Wire
 
 TASK, QUEUE = "t", "q"
@@ -79,7 +81,7 @@ class Producers:
     ) -> str:
         """Enqueue; returns what came of it."""
         world, token = self.world, token or self.world.new_token()
-        intent = _Intent(
+        intent = Intent(
             id=order.id,
             task=TASK,
             delay=order.delay,
@@ -92,6 +94,7 @@ class Producers:
             token=token,
             by=order.by,
             expires=order.expires,
+            unique=PLAIN,
         )
         door: Any = _DoorProducer(world.pulse, None, intent, None)  # type: ignore[arg-type]
         self.orders.append(order)

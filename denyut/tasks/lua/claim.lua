@@ -4,13 +4,14 @@
 --       6 marker of the message, 7 time it was sent (us), 8 lease ttl (us), 9 alive ttl (us),
 --       10 max crashes, 11 retention (us), 12 task, 13 queue, 14 message ('' = not at hand),
 --       15 'own' to run a job that followed another, 16 follows, 17 conflict (of a plain client's key),
---       18 key, 19 digest, 20 fingerprint, 21 what is known of the death of the last attempt (see blame.lua)
+--       18 key, 19 digest, 20 fingerprint, 21 what is known of the death of the last attempt (see
+--       blame.lua), then further fields of a new record and their values
 -- Returns: {'CLAIMED', fence, attempt, crashes, checkpoint, digest, run}
 --   | {'REPLAY', fence, attempt, crashes, checkpoint, digest, run, state, result,
 --   exception}
 --   | {'DEAD', fence, attempt, crashes, '', digest, run} the crash budget is spent; the caller tells Celery
 --   | {'CONFLICT', fence, attempt, crashes, '', digest, run, job} the caller fails it
---   | {'BUSY', owner} | {'DONE', state} | {'STALE', state} | {'FOLLOW', job}
+--   | {'BUSY', owner} | {'DONE', state} | {'STALE', state} | {'FOLLOW', job, after}
 --   | {'UNRECORDED'} send it again with the message
 --   | {'JUDGE', owner} its worker is gone: say who is to blame, and send it again
 -- Complexity: O(log n) in the jobs of the partition. Sent twice with one token, it answers the same.
@@ -89,7 +90,7 @@ if terminal then
   return {'REPLAY', int(job.fence), job.attempt, job.crashes, job.checkpoint, job.digest, job.run, job.state,
     outcome[1] or '', outcome[2] or ''}
 end
-if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows} end
+if job.follows and ARGV[15] ~= 'own' then return {'FOLLOW', job.follows, job.after} end
 
 if job.state == 'RUNNING' then
   local what = blame(now, job.started, job.fence, ARGV[21])

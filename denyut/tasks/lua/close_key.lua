@@ -1,8 +1,9 @@
--- Close an idempotency key that lives in another partition than its job, if the job still holds it.
--- KEYS: 1 the key's entry
--- ARGV: 1 job id, 2 time for which it still answers (ms; 0 = it is free at once)
--- Returns: 1 if it was closed, else 0
--- Complexity: O(1).
-if redis.call('HGET', KEYS[1], 'job') ~= ARGV[1] then return 0 end
-if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+-- Release an idempotency key that lives in another partition than its job, if the job still has it.
+-- KEYS: 1 the key's entry, 2 the schedule of its partition
+-- ARGV: 1 job id, 2 'start' | 'completed' | 'failed': what has become of the job, 3 time for which a completed
+--       job answers for its key (us)
+-- Returns: 1 if the job had it, else 0
+-- Complexity: O(log n) in the jobs of the partition.
+-- @include time
+-- @include key
+return release_key(KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]), now_us())

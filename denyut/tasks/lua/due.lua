@@ -69,6 +69,8 @@ changed(now)
 unindex(id)
 redis.call('ZADD', held, int(now + tonumber(ARGV[2])), id)
 redis.call('ZADD', queued, int(now), id)
-note_lateness()
-event('due', r[6] or 0, r[5] or 0, int(late), false)
+if r[2] then  -- else it waits for another job, and for no time
+  note_lateness()
+  event('due', r[6] or 0, r[5] or 0, int(late), false)
+end
 return {'PUBLISH', r[8] or '', epoch(now), int(now), r[4] or 1, int(expires)}

@@ -6,6 +6,7 @@
 -- @include time
 -- @include job
 -- @include expiry
+-- @include key
 local id, ttl, now = ARGV[1], tonumber(ARGV[3]), now_us()
 local known = redis.call('HGET', record, 'version')
 if known and tonumber(known) >= tonumber(ARGV[2]) then return 0 end
@@ -14,17 +15,25 @@ for first = 4, #ARGV, 2000 do
   redis.call('HSET', record, unpack(ARGV, first, math.min(first + 1999, #ARGV)))
 end
 local r = redis.call('HMGET', record, 'state', 'settled', 'due', 'expires', 'owner', 'fence', 'finished_at',
-  'budget', 'retried_as', 'purged', 'fp', 'forget_at', 'task', 'attempt', 'replaced', 'follows')
+  'budget', 'retried_as', 'purged', 'fp', 'forget_at', 'task', 'attempt', 'replaced', 'follows',
+  'until', 'unique_us', 'queued_at')
 local state, settled = r[1], r[2] == '1'
 local live = state == 'QUEUED' or state == 'SCHEDULED' or state == 'RETRYING' or state == 'RUNNING'
 
--- Its key answers for it again. If another job has taken the key since, this one takes over that one's end.
+-- Its key answers for it again, as long as it did. If another job has taken the key since, this one takes over
+-- that one's end. A job that waits for another one's end has no key to take.
 local function take_key()
+  local free_at = r[18] and end_of_period(tonumber(r[19] or now), r[18]) or ''
+  local ends  -- nil: it answers until that is known
+  if not live or (r[17] == 'start' and tonumber(r[14] or 0) > 0) then
+    ends = r[17] and 0 or tonumber(r[12] or nil)
+    if ends then ends = math.max(ends, tonumber(free_at) or 0) end
+  end
   local holder = redis.call('HMGET', key_entry, 'job', 'fp')
-  if not holder[1] then
-    redis.call('HSET', key_entry, 'job', id, 'fp', r[11], 'at', int(now))
-    if r[12] then redis.call('PEXPIREAT', key_entry, int(math.ceil(tonumber(r[12]) / 1000))) end
-  elseif holder[1] ~= id and live and state ~= 'RUNNING' and not r[16] then
+  if not holder[1] and not (ends and ends <= now) then
+    keep_key(key_entry, id, r[11], now, r[17] or '', free_at)
+    if ends then redis.call('PEXPIREAT', key_entry, int(math.ceil(ends / 1000))) end
+  elseif holder[1] and holder[1] ~= id and live and state ~= 'RUNNING' then
     redis.call('HSET', record, holder[2] == r[11] and 'follows' or 'conflict', holder[1])
   end
 end
@@ -46,7 +55,8 @@ elseif not live then
     redis.call('HINCRBY', counters, 'dead_now:' .. r[8] .. ':' .. (r[13] or ''), 1)
   end
 end
-if r[11] and string.sub(key_entry, -2) ~= ':-' and (live or state == 'COMPLETED') then take_key() end
+local has_key = r[11] and not r[16] and string.sub(key_entry, -2) ~= ':-'
+if has_key and (live or state == 'COMPLETED') then take_key() end
 epoch(now)
 changed(now)
 if live then

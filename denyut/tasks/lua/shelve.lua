@@ -1,7 +1,8 @@
 -- Keep the message of a client without Denyut, which is for later, in the store.
 -- KEYS: the fourteen of job.lua
 -- ARGV: 1 id, 2 task, 3 queue, 4 message, 5 delay (us), 6 time to its expiry (us; '' = never),
---       7 retention (s), 8 key, 9 digest, 10 fingerprint, 11 follows, 12 conflict
+--       7 retention (s), 8 key, 9 digest, 10 fingerprint, 11 follows, 12 conflict, then further fields of the
+--       record and their values
 -- Returns: {'SCHEDULED', due} | {'EXISTS', state} the id has a job
 -- Complexity: O(log n) in the jobs of the partition. Sent twice, it says EXISTS.
 -- @include time
@@ -18,6 +19,7 @@ if ARGV[9] ~= '' then redis.call('HSET', record, 'key', ARGV[8], 'digest', ARGV[
 if ARGV[9] ~= '' then confirm_key(id) end
 if ARGV[11] ~= '' then redis.call('HSET', record, 'follows', ARGV[11]) end
 if ARGV[12] ~= '' then redis.call('HSET', record, 'conflict', ARGV[12]) end
+if #ARGV > 12 then redis.call('HSET', record, unpack(ARGV, 13)) end
 put_message(id, now, delay)
 if ARGV[6] ~= '' then keep_expiry(id, now, delay, ARGV[6]) end
 mark(now)

@@ -32,6 +32,11 @@ def test_a_scheduled_job_says_when_it_is_due():
     assert text == "it is due in 1.5 min; then any worker publishes it"
 
 
+def test_a_job_that_runs_after_another_says_which():
+    text = next_of("SCHEDULED", waiting={"scheduled": NOW}, follows="other", after="key")
+    assert text == "it runs when job other has ended, which has its key; any worker publishes it"
+
+
 def test_a_job_that_is_overdue_without_workers_says_what_it_waits_for():
     text = next_of("RETRYING", waiting={"scheduled": NOW - 5 * SECOND, "workers": 0})
     assert text == "it is due since 5.0 s; then the first worker that starts (none beats now) publishes it"

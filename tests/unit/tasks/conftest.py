@@ -13,6 +13,7 @@ from kombu.serialization import prepare_accept_content
 
 from denyut import Denyut
 from denyut.tasks.record import FIELDS, JobRecord
+from denyut.tasks.schedule import Schedule
 
 
 @dataclass
@@ -63,6 +64,13 @@ class Bench:
                 count += 1
         return count
 
+    def run_all(self) -> None:
+        """Run what is queued, and publish and run what has become due, or does so by that."""
+        schedule = Schedule(self.pulse)
+        schedule.step()
+        while self.drain():
+            schedule.step()
+
     def record(self, job_id: str) -> JobRecord | None:
         raw = self.pulse.store.client.hmget(self.pulse.keys.job(job_id).record, *FIELDS)
         return JobRecord.from_redis(job_id, raw)
@@ -100,3 +108,19 @@ def bench(pulse) -> Bench:
 @pytest.fixture
 def make_bench(pulse):
     return lambda **conf: Bench(pulse(**conf))
+
+
+@pytest.fixture
+def sync(bench):
+    """A task with a key: a run does the next of ``sync.during``; ``sync.ran`` tells of all runs."""
+    ran, during = [], []
+
+    @bench.task(name="t.sync", idempotency_key="sync")
+    def sync(n=0):
+        ran.append(n)
+        if during:
+            during.pop(0)()
+        return n
+
+    sync.ran, sync.during = ran, during
+    return sync

@@ -128,6 +128,36 @@ def test_a_key_answers_again_for_its_completed_job(shelves):
     assert (again.id, again.deduplicated) == (job.id, True)
 
 
+@pytest.mark.parametrize(("options", "answers"), [
+    ({"unique_until": "completed"}, False), ({"unique_for": 50}, True), ({"unique_until": "start"}, False),
+    ({"unique_for": 50, "unique_until": "retention"}, True),
+])  # fmt: skip
+def test_a_key_answers_again_only_as_long_as_its_policy_says(shelves, options, answers):
+    job = shelves.work.apply_async(idempotency_key="k", **options)
+    shelves.bench.drain()
+    save_all(shelves)
+    lose(shelves)
+    compare(shelves.pulse, shelves.client)
+    assert (shelves.work.apply_async(idempotency_key="k").id == job.id) is answers
+
+
+def test_a_job_that_waits_for_the_next_run_does_not_take_the_key_of_the_present_one(shelves):
+    first = shelves.work.apply_async(idempotency_key="k")
+    shelves.client.hset(shelves.pulse.keys.job(first.id).record, "attempt", 1)  # it has begun once
+    second = shelves.work.apply_async(idempotency_key="k", on_conflict="run_again")
+    assert second.id != first.id
+    save_all(shelves)
+    lose(shelves)
+    compare(shelves.pulse, shelves.client)
+    records = {job.id: shelves.bench.record(job.id) for job in (first, second)}
+    assert (records[first.id].follows, records[second.id].follows) == (None, first.id)
+    for _ in range(3):
+        Schedule(shelves.pulse).step()
+        Recovery(shelves.pulse).step()
+        shelves.bench.drain()
+    assert shelves.bench.record(first.id).state == State.COMPLETED
+
+
 def test_a_job_whose_key_was_taken_meanwhile_follows_the_other_so_that_one_runs(shelves):
     first = shelves.work.apply_async(idempotency_key="k")
     save_all(shelves)
