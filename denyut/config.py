@@ -126,6 +126,12 @@ class Settings:
     dead_most: int = _number(
         100_000, 1, 100_000_000, "Most dead letters kept, about; the oldest beyond that are purged."
     )
+    max_message_bytes: int = _number(
+        8 * 1024 * 1024,
+        1024,
+        512 * 1024 * 1024,
+        "Largest body of a job's message, encoded and compressed: a larger one is refused at the door.",
+    )
     queued_timeout: float = _number(
         60.0,
         1.0,

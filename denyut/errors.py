@@ -31,6 +31,7 @@ __all__ = [
     "JobGone",
     "JobInterrupt",
     "LeaseLost",
+    "MessageTooLarge",
     "NoCurrentJob",
     "NotReleasable",
     "NotRetryable",
@@ -62,6 +63,25 @@ class InvalidKey(DenyutError, ValueError):
 
 class Unfingerprintable(DenyutError, TypeError):
     """The arguments of a keyed job have no canonical form. Nothing was enqueued."""
+
+
+class MessageTooLarge(DenyutError, ValueError):
+    """The encoded arguments of a job are larger than ``denyut_max_message_bytes``. Nothing was enqueued.
+
+    ``size`` and ``limit`` are in bytes.
+    """
+
+    def __init__(self, task: str, size: int, limit: int) -> None:
+        super().__init__(task, size, limit)
+        self.task = task
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"a job of task {self.task!r} has a message of {self.size} bytes, and {self.limit} are allowed "
+            "(denyut_max_message_bytes): keep the data elsewhere, and send where it is"
+        )
 
 
 class InvalidUniqueness(DenyutError, ValueError):

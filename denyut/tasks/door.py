@@ -38,6 +38,7 @@ from denyut.tasks.keying import (
 from denyut.tasks.mixing import is_job
 from denyut.tasks.note import note_duplicate
 from denyut.tasks.same_ids import install_same_ids
+from denyut.tasks.size import check_size
 from denyut.tasks.times import as_given, finite, iso_in, seconds_until
 from denyut.tasks.unique import OPTIONS
 from denyut.tasks.wire import Catcher, Wire
@@ -89,7 +90,7 @@ class Door:
         """Send one task. Arguments as ``Celery.send_task``, ``idempotency_key``, and those of ``unique.py``.
 
         Raises:
-            InvalidKey, InvalidUniqueness, Unfingerprintable: nothing was sent.
+            InvalidKey, InvalidUniqueness, MessageTooLarge, Unfingerprintable: nothing was sent.
             IdempotencyConflict: the key belongs to a job with other arguments; nothing was sent.
             JobExists: the key belongs to a job, and ``on_conflict`` is ``raise``; nothing was sent.
         """
@@ -220,6 +221,7 @@ class _DoorProducer:
 
     def _reserve(self, envelope: Envelope, wire: Wire | None) -> Stamp | None:
         intent = self._intent
+        check_size(self._pulse, intent.task, envelope)
         reply = self._requeue(envelope) if intent.attempt else self._first(envelope, wire)
         code = reply[0].decode()
         if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):

@@ -10,6 +10,7 @@ from celery import Task
 from celery.canvas import _chain, group
 from celery.exceptions import Ignore, Reject, Retry
 
+from denyut.errors import MessageTooLarge
 from denyut.tasks.attempt import active_attempt
 from denyut.tasks.error_link import call_once
 from denyut.tasks.misfire import check_misfire
@@ -117,7 +118,13 @@ class JobTask(Task):  # type: ignore[misc]
         most = self.max_retries if max_retries is None else max_retries
         try:
             return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
-        except (Retry, Reject):
+        except Reject as unsent:
+            if isinstance(
+                unsent.reason, MessageTooLarge
+            ):  # nor will it be sent another time: the job has failed
+                raise unsent.reason from unsent
+            raise
+        except Retry:
             raise
         except Exception:
             if attempt is not None and most is not None and self.request.retries >= most:

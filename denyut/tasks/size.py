@@ -1,0 +1,25 @@
+"""The size of a message, which is refused at the door before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from denyut.errors import MessageTooLarge
+
+if TYPE_CHECKING:
+    from denyut.app import Denyut
+    from denyut.tasks.envelope import Envelope
+
+__all__ = ["check_size"]
+
+
+def check_size(pulse: Denyut, task: str, envelope: Envelope) -> None:
+    """Refuse a message whose body, as it is encoded and compressed, is over ``denyut_max_message_bytes``.
+
+    Raises:
+        MessageTooLarge: with its size in bytes, and the limit.
+    """
+    body, most = envelope.body, pulse.settings.max_message_bytes
+    size = len(body) if isinstance(body, bytes) or body.isascii() else len(body.encode())
+    if size > most:
+        raise MessageTooLarge(task, size, most)
