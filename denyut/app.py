@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from denyut.database.engine import Database
     from denyut.median.api import Median
     from denyut.monitoring.jobs import Jobs
+    from denyut.tasks.outbox.outbox import Outbox
     from denyut.tasks.saving.saving import Saving
 
 __all__ = ["Denyut"]
@@ -97,6 +98,13 @@ class Denyut:
         from denyut.tasks.saving.saving import Saving
 
         return Saving(self)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """Enqueueing with a transaction of the application: ``enqueue``."""
+        from denyut.tasks.outbox.outbox import Outbox
+
+        return Outbox(self)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from denyut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["MISFIRE", "Settings", "from_celery", "hide_password"]
 
@@ -26,8 +26,17 @@ __all__ = ["MISFIRE", "Settings", "from_celery", "hide_password"]
 MISFIRE = ("run", "skip")
 
 _PREFIX = "denyut_"
-_URL_SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys", "redis+socket")
+_REDIS = ("redis://", "rediss://", "unix://", "valkey://", "valkeys://", "redis+socket://")
 _DATABASES = ("sqlite:///", "postgresql+psycopg://")
+#: How an address may begin, and the same in words.
+_ADDRESSES = {
+    "url": (_REDIS, f"one of {', '.join(_REDIS)}"),
+    "database": (_DATABASES, " or ".join(_DATABASES)),
+    "outbox": (
+        (*_DATABASES, "django://"),
+        f"{' or '.join(_DATABASES)}, or django:// and the alias of one of Django's databases",
+    ),
+}
 _CHOICES = {
     "heartbeat": ("auto", "thread", "process"),
     "misfire": MISFIRE,
@@ -87,6 +96,15 @@ class Settings:
         3_153_600_000.0,
         "How long the database remembers of a job that it has deleted that there was one, and how it ended.",
         unit="s",
+    )
+    outbox_url: str | Sequence[str] | None = _text(
+        None,
+        "Databases with an outbox, which the workers relay: one address, or a list of them, each "
+        "sqlite:///... or postgresql+psycopg://... or django://ALIAS. None: no outbox.",
+        kind="outbox",
+    )
+    outbox_interval: float = _number(
+        1.0, 0.05, 60.0, "Time between two looks into an outbox that nobody has told of anything.", unit="s"
     )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")
     partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
@@ -177,6 +195,13 @@ class Settings:
     def alive_for(self) -> float:
         """Seconds that one beat keeps a job's ``alive`` key."""
         return self.lease_ttl if self.alive_ttl is None else self.alive_ttl
+
+    @property
+    def outbox_urls(self) -> tuple[str, ...]:
+        """The addresses of all databases with an outbox."""
+        if self.outbox_url is None:
+            return ()
+        return (self.outbox_url,) if isinstance(self.outbox_url, str) else tuple(self.outbox_url)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -283,28 +308,35 @@ def _validate(name: str, value: Any, kind: Any, meta: Mapping[str, Any], default
         return
     if "range" in meta:
         _validate_number(name, value, meta["range"], whole=str(kind) == "int", unit=meta["unit"])
-    elif not isinstance(value, str) or not value:
+    elif meta["kind"] == "outbox" and isinstance(value, list | tuple) and value:
+        for each in value:
+            _validate_text(name, each, "outbox")
+    else:
+        _validate_text(name, value, meta["kind"])
+
+
+def _validate_text(name: str, value: Any, kind: str) -> None:
+    if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be a non-empty string")
-    elif (choices := _CHOICES.get(meta["kind"])) and value not in choices:
+    if (choices := _CHOICES.get(kind)) and value not in choices:
         raise ConfigurationError(f"{_PREFIX}{name}={value!r}: must be one of {', '.join(choices)}")
-    elif meta["kind"] == "prefix" and any(c in value for c in "{}* \t\n"):
+    if kind == "prefix" and any(c in value for c in "{}* \t\n"):
         raise ConfigurationError(
             f"{_PREFIX}{name}={value!r}: must have no braces, stars or white space (it is part of key names)"
         )
-    elif meta["kind"] in ("url", "database") and not _has_valid_port(value):
-        raise ConfigurationError(
-            f"{_PREFIX}{name}={hide_password(value)!r}: the port must be a number to 65535"
-        )
-    elif meta["kind"] == "database" and not value.startswith(_DATABASES):
-        raise ConfigurationError(
-            f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with sqlite:/// or "
-            "postgresql+psycopg://"
-        )
-    elif meta["kind"] == "url" and value.partition("://")[0] not in _URL_SCHEMES:
-        raise ConfigurationError(
-            f"{_PREFIX}{name}={hide_password(value)!r}: must be a URL that begins with one of "
-            f"{', '.join(s + '://' for s in _URL_SCHEMES)}"
-        )
+    if kind in _ADDRESSES:
+        _validate_address(name, value, kind)
+
+
+def _validate_address(name: str, value: str, kind: str) -> None:
+    begins, words = _ADDRESSES[kind]
+    if not _has_valid_port(value):
+        wrong = "the port must be a number to 65535"
+    elif not value.startswith(begins):
+        wrong = f"must be a URL that begins with {words}"
+    else:
+        return
+    raise ConfigurationError(f"{_PREFIX}{name}={hide_password(value)!r}: {wrong}")
 
 
 def _validate_number(name: str, value: Any, limits: tuple[float, float], *, whole: bool, unit: str) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "LeaseLost",
     "MessageTooLarge",
     "NoCurrentJob",
+    "NotKeepable",
     "NotReleasable",
     "NotRetryable",
     "PoisonBatch",
@@ -191,6 +192,10 @@ class AlreadyRetried(NotRetryable):
 
     def __str__(self) -> str:
         return f"job {self.old_id!r} has been retried already, as job {self.job_id}; force it to retry again"
+
+
+class NotKeepable(DenyutError, TypeError):
+    """An outbox cannot take this; the message says why. Nothing was written."""
 
 
 class NotReleasable(DenyutError):

@@ -208,6 +208,22 @@ class Keys:
         """Return the key of the String (PX): the worker (``Node.owner``) that writes to the job store."""
         return f"{self.prefix}:{{w}}:outbox"
 
+    def relay_watch(self, place: str) -> str:
+        """Return the key of the String (PX): the worker that relays the outbox in the database ``place``."""
+        return f"{self.prefix}:{{w}}:relay:{place}"
+
+    def relay_poke(self, place: str) -> str:
+        """Return the key of the List that gets an entry when something was put into that outbox."""
+        return f"{self.prefix}:{{w}}:relay:{place}:poke"
+
+    def relayed(self, place: str) -> str:
+        """Return the key of the ZSET of jobs that are sent, and may be in that outbox still (us: since)."""
+        return f"{self.prefix}:{{w}}:relay:{place}:done"
+
+    def relaying(self, place: str) -> str:
+        """Return the key of the Hash of what is known of that outbox: backlog, failures, the last error."""
+        return f"{self.prefix}:{{w}}:relay:{place}:told"
+
     def schedule_watch(self) -> str:
         """Return the key of the String (PX): the worker (``Node.owner``) that watches the schedules."""
         return f"{self.prefix}:{{w}}:schedule"

@@ -15,7 +15,7 @@ from denyut.errors import ConfigurationError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import URL, Connection, Engine
 
 __all__ = ["Database"]
 
@@ -26,21 +26,26 @@ class Database:
     Args:
         url: for SQLAlchemy: ``sqlite:///...`` or ``postgresql+psycopg://...``.
         timeout: seconds to wait for a connection, for a lock, and for one statement.
+        ours: whether a SQLite file is Denyut's alone, so that it may be told how to write.
+        setting: that names it, for errors.
 
     Raises:
         ConfigurationError: the driver is not installed.
     """
 
-    def __init__(self, url: str, *, timeout: float) -> None:
+    def __init__(
+        self, url: str | URL, *, timeout: float, ours: bool = True, setting: str = "denyut_database_url"
+    ) -> None:
         self.url = make_url(url)
         try:
             self.url.get_dialect().import_dbapi()
         except ImportError as exc:
             raise ConfigurationError(
-                f"denyut_database_url={hide_password(url)!r}: its driver is not installed ({exc}); "
+                f"{setting}={hide_password(str(url))!r}: its driver is not installed ({exc}); "
                 "for PostgreSQL: pip install 'denyut[postgres]'"
             ) from exc
         self.timeout = timeout
+        self._ours = ours
         self._lock = Lock()
         self._pid = 0
         self._engine: Engine | None = None
@@ -97,7 +102,7 @@ class Database:
                 "options": f"-c statement_timeout={round(self.timeout * 1000)}",
             }
         engine = create_engine(self.url, connect_args=options, pool_pre_ping=not lite, pool_recycle=1800)
-        if lite:
+        if lite and self._ours:
             event.listen(engine, "connect", _many_processes)
         return engine
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from denyut.signals.heartbeat import Heartbeat
     from denyut.signals.remote import RemoteHeartbeat
     from denyut.signals.wake import Wake
+    from denyut.tasks.outbox.relay import Relay
     from denyut.tasks.recovery import Recovery
     from denyut.tasks.saving.applier import Applier
     from denyut.tasks.schedule import Schedule
@@ -66,6 +67,7 @@ class WorkerLife:
         self.schedule: Schedule | None = None
         self.handover: Handover | None = None
         self.applier: Applier | None = None
+        self.relays: list[Relay] = []
         self._worker: Any = None
         self._wake: Wake | None = None
         self._pid = 0
@@ -83,6 +85,7 @@ class WorkerLife:
             self.pulse.redis_url()  # a bad setting, or none, must stop the worker here, with its own message
             if self.pulse.keys.stored:
                 self.pulse.saving.prepare()
+            self.relays = self._make_relays()
             _refuse_spawn(sender)
             _refuse_starving(sender, self.pulse.settings.heartbeat)
             use_block(SlotBlock.create())
@@ -108,6 +111,7 @@ class WorkerLife:
         die_with(self._pid)
         # Their threads are the parent's.
         self.heartbeat = self.recovery = self.schedule = self.handover = self.applier = None
+        self.relays = []
         block.slot(getattr(current_process(), "index", 0) or 0).enter()
         self._wake.set()
 
@@ -134,10 +138,19 @@ class WorkerLife:
 
             self.applier = Applier(pulse)
             self.applier.start()
-        for part in (self.handover, self.heartbeat, self.recovery, self.schedule):
+        for part in (self.handover, self.heartbeat, self.recovery, self.schedule, *self.relays):
             part.start()
         before_leaving(self.heartbeat.drain)
         atexit.register(self.stop)
+
+    def _make_relays(self) -> list[Relay]:
+        """Make one relay for each database with an outbox. Raises ConfigurationError."""
+        if not self.pulse.settings.outbox_urls:
+            return []
+        from denyut.tasks.outbox.places import places
+        from denyut.tasks.outbox.relay import Relay
+
+        return [Relay(self.pulse, place) for place in places(self.pulse)]
 
     def _make_heartbeat(
         self, block: SlotBlock, wake: Wake, handover: Handover
@@ -182,9 +195,10 @@ class WorkerLife:
         """Stop everything. The heartbeat stops last: leases are kept until the very end."""
         if self._pid != os.getpid():
             return
-        for part in (self.schedule, self.recovery, self.handover, self.applier, self.heartbeat):
+        for part in (*self.relays, self.schedule, self.recovery, self.handover, self.applier, self.heartbeat):
             if part is not None:
                 part.stop()
+        self.relays = []
         self.schedule = self.recovery = self.handover = self.heartbeat = self.applier = None
         atexit.unregister(self.stop)
 
@@ -194,7 +208,10 @@ class WorkerLife:
 
     def _revive(self) -> None:
         """Start a thread again that has died, by whatever means."""
-        for part in (self.handover, self.heartbeat, self.recovery, self.schedule, self.applier):
+        for part in (
+            *(self.handover, self.heartbeat, self.recovery, self.schedule, self.applier),
+            *self.relays,
+        ):
             if part is not None and part.revive():
                 logger.error("the thread %s had died; it was started again", part.thread_name)
 

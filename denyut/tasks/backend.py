@@ -18,6 +18,7 @@ from denyut.tasks.attempt import active_attempt
 from denyut.tasks.claim import Code
 from denyut.tasks.continuation import JobContinuation
 from denyut.tasks.mixing import is_job
+from denyut.tasks.outbox.keeper import active_keeper
 from denyut.tasks.wire import address
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class JobResults(JobContinuation):
         if attempt is not None and attempt.stored and state == SUCCESS and task_id == attempt.run.id:
             return result
         return super().store_result(task_id, result, state, *args, **kwargs)
+
+    def on_task_call(self, producer: Any, task_id: str) -> Any:
+        """Listen for the result of a task that is sent; one that is kept needs no connection."""
+        base: Any = super()
+        return None if active_keeper() is not None else base.on_task_call(producer, task_id)
 
     def on_chord_part_return(self, request: Any, state: str, result: Any, **kwargs: Any) -> Any:
         """Take part in a chord. Its body is sent by the chord, whichever member comes last."""

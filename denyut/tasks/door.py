@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from denyut.errors import IdempotencyConflict, JobCancelled, LeaseLost
+from denyut.errors import IdempotencyConflict, JobCancelled, LeaseLost, NotKeepable
 from denyut.scripts import Script
 from denyut.states import TERMINAL, State
 from denyut.tasks.attempt import active_attempt
@@ -37,6 +37,7 @@ from denyut.tasks.keying import (
 )
 from denyut.tasks.mixing import is_job
 from denyut.tasks.note import note_duplicate
+from denyut.tasks.outbox.keeper import Keeper, active_keeper
 from denyut.tasks.same_ids import install_same_ids
 from denyut.tasks.size import check_size
 from denyut.tasks.times import as_given, finite, iso_in, seconds_until
@@ -95,7 +96,10 @@ class Door:
             JobExists: the key belongs to a job, and ``on_conflict`` is ``raise``; nothing was sent.
         """
         app = self.pulse.app
+        keeper = active_keeper()
         if not is_job(self.pulse, name) and not any(each in options for each in (KEY_HEADER, *OPTIONS)):
+            if keeper is not None:
+                raise NotKeepable(f"task {name!r} is no job of this app, so no outbox can keep it")
             given = {"countdown": countdown, "eta": eta, "task_id": task_id}
             return self.send(name, args, kwargs, producer=producer, connection=connection, **given, **options)
         intent = intent_of(
@@ -108,7 +112,7 @@ class Door:
         if extra:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
-        with sender or app.producer_or_acquire(producer) as real:
+        with sender or app.producer_or_acquire(keeper or producer) as real:
             for _ in range(MOST_STEPS):
                 door = _DoorProducer(self.pulse, real, intent, self._catcher)
                 try:
@@ -124,7 +128,7 @@ class Door:
             else:
                 raise IdempotencyConflict(intent.key or "", name, "(it changes hands too fast)")
         result.deduplicated = intent.step.kind == "supersede"
-        if self.pulse.keys.stored:
+        if self.pulse.keys.stored and keeper is None:
             self.pulse.saving.wrote(intent.id)
         return result
 
@@ -184,6 +188,8 @@ class _DoorProducer:
         headers = options.get("headers") or {}
         if headers.get("id") != self._intent.id or "task" not in headers:
             return self._real.publish(body, **options)  # an event about the task, say
+        if isinstance(self._real, Keeper):
+            return self._keep(body, options)
         new_for_now = self._intent.attempt is None and self._intent.delay <= 0
         if new_for_now and self._catcher.can_catch(self._real):  # one for later needs no broker yet
             headers[HEADER] = self._intent.token  # the script puts the stamp there
@@ -192,6 +198,14 @@ class _DoorProducer:
                 return self._reserve_and_push(wire, headers)
             del headers[HEADER]
         return self._reserve_then_publish(body, options)
+
+    def _keep(self, body: Any, options: dict[str, Any]) -> None:
+        """Check what making the record would have checked, and let the message be kept."""
+        envelope = pack(self._real, body, options)
+        if self._intent.digest is not None:
+            args, kwargs, _ = envelope.decode(self._pulse.app.conf.accept_content)
+            fingerprint(args, kwargs)
+        self._real.keep(self._intent, envelope)
 
     def _reserve_and_push(self, wire: Wire, headers: dict[str, Any]) -> None:
         """Make the record and push the message, in one script."""
@@ -359,6 +373,8 @@ class _DoorProducer:
         sender = active_attempt()
         if sender is not None and sender.continuing:
             return  # Celery tries again, and so does a replay; and recovery has the message
+        if intent.kept:
+            return
         if intent.attempt is None:  # a retry that could not be published stays queued: recovery has it
             keys = pulse.keys.script(intent.id, intent.digest)
             UNRESERVE(pulse.store.client, keys, [intent.id, intent.token, us(intent.retention)])

@@ -44,6 +44,8 @@ class Intent:
     unique: Uniqueness
     #: How it asks for its key.
     step: Step = TAKE
+    #: It was kept in an outbox: who sends it tries again, so it is never taken back.
+    kept: bool = False
 
 
 def intent_of(

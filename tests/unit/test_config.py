@@ -98,7 +98,7 @@ def test_a_fraction_is_no_whole_number(spec):
 
 
 @pytest.mark.parametrize("spec", TEXTS, **BY_NAME)
-@pytest.mark.parametrize("bad", [3, b"x", "", ["x"]], ids=repr)
+@pytest.mark.parametrize("bad", [3, b"x", "", {"x": 1}], ids=repr)
 def test_a_text_of_the_wrong_type_is_refused_with_name_and_value(spec, bad):
     with pytest.raises(
         ConfigurationError, match=re.escape(f"denyut_{spec.name}={bad!r}: must be a non-empty string")
@@ -117,6 +117,22 @@ def test_a_part_of_a_key_name_has_no_braces_stars_or_white_space(bad):
     for name in ("prefix", "median_queue"):
         with pytest.raises(ConfigurationError, match=f"denyut_{name}=.*no braces, stars or white space"):
             Settings(**{name: bad})
+
+
+def test_the_databases_with_an_outbox_are_one_address_or_a_list_of_them():
+    assert Settings().outbox_urls == ()
+    assert Settings(outbox_url="django://default").outbox_urls == ("django://default",)
+    both = ["sqlite:///a.db", "postgresql+psycopg://h/d"]
+    assert Settings(outbox_url=both).outbox_urls == tuple(both)
+
+
+@pytest.mark.parametrize(
+    "bad", ["mysql://u:secret@h/d", ["sqlite:///a.db", "redis://u:secret@h"], [[]], [None]]
+)
+def test_what_is_no_database_that_can_have_an_outbox_is_refused_without_showing_the_password(bad):
+    with pytest.raises(ConfigurationError, match=r"denyut_outbox_url=.*must be a") as caught:
+        Settings(outbox_url=bad)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", ["http://h", "localhost:6379", "amqp://u:secret@h", "u:secret@h"])

@@ -70,6 +70,24 @@ def test_a_starting_worker_of_the_app_gets_slots_and_a_name(pulse):
     assert current_node().pid == os.getpid()
 
 
+def test_a_worker_has_a_relay_for_each_database_with_an_outbox(make_life, tmp_path):
+    life = make_life(denyut_outbox_url=[f"sqlite:///{tmp_path}/{name}.db" for name in "ab"])
+    worker = worker_of(life)
+    life.on_init(sender=worker)
+    life.on_started(worker)
+    relays = list(life.relays)
+    assert [relay.place.shown[-4:] for relay in relays] == ["a.db", "b.db"]
+    assert all(relay._thread.is_alive() for relay in relays)
+    life.stop()
+    assert "denyut-relay" not in threads()
+
+
+def test_a_worker_does_not_start_if_a_database_with_an_outbox_cannot_be_one(make_life):
+    life = make_life(denyut_outbox_url="django://nowhere")
+    with pytest.raises(SystemExit, match="this worker cannot start: denyut_outbox_url='django://nowhere'"):
+        life.on_init(sender=worker_of(life))
+
+
 def test_a_worker_of_another_app_gets_nothing(make_life, pulse):
     life = make_life()
     life.on_init(sender=worker_of(SimpleNamespace(pulse=pulse())))

@@ -1,0 +1,1 @@
+"""Denyut in frameworks: each is a package that only its users import."""

@@ -1,0 +1,1 @@
+"""The Django app of Denyut: ``INSTALLED_APPS = [..., "denyut.contrib.django"]``."""

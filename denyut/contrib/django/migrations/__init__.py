@@ -1,0 +1,1 @@
+"""Migrations of the tables that Denyut has in a Django database."""
