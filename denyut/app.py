@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from denyut.database.engine import Database
     from denyut.median.api import Median
     from denyut.monitoring.jobs import Jobs
+    from denyut.tasks.locks.keeper import Keeper
+    from denyut.tasks.locks.lock import Lock
     from denyut.tasks.outbox.outbox import Outbox
     from denyut.tasks.saving.saving import Saving
 
@@ -119,6 +121,36 @@ class Denyut:
         from denyut.median.api import Median
 
         return Median(self)
+
+    def lock(
+        self, name: str, ttl: float | None = None, *, timeout: float | None = None, renew: bool = True
+    ) -> Lock:
+        """Return a lock for your own code: ``with app.denyut.lock("import:7") as lock: ...``.
+
+        One holder at a time over all processes and hosts, with a fence (``lock.fence``) for what it
+        protects, and ``lock.check()``. In a job the worker's heartbeat renews it, elsewhere a thread of
+        this process; if its process dies it is free within its TTL. See docs/locks.md.
+
+        Args:
+            name: any text of 1 to 200 bytes of UTF-8.
+            ttl: seconds that it outlives its holder; at least ``denyut_lease_ttl``, which is the default,
+                or any from 0.05 without renewal.
+            timeout: seconds to wait for it; 0: try once; None: for ever.
+            renew: renew it while it is held. With False it is a light lock, for what takes less than its TTL.
+
+        Raises:
+            InvalidLock: for a name, TTL or timeout that is none.
+        """
+        from denyut.tasks.locks.lock import Lock
+
+        return Lock(self, name, ttl=ttl, timeout=timeout, renew=renew)
+
+    @cached_property
+    def lock_keeper(self) -> Keeper:
+        """The thread that renews the locks of this process that belong to no job."""
+        from denyut.tasks.locks.keeper import Keeper
+
+        return Keeper(self.settings, self.keys, self.store)
 
     def redis_url(self) -> str:
         """Return the URL of the Redis that holds the jobs.

@@ -22,6 +22,7 @@ __all__ = [
     "IdempotencyConflict",
     "InvalidEvent",
     "InvalidKey",
+    "InvalidLock",
     "InvalidStream",
     "InvalidUniqueness",
     "JobCancelled",
@@ -31,6 +32,9 @@ __all__ = [
     "JobGone",
     "JobInterrupt",
     "LeaseLost",
+    "LockHeldHere",
+    "LockLost",
+    "LockTaken",
     "MessageTooLarge",
     "NoCurrentJob",
     "NotKeepable",
@@ -208,6 +212,22 @@ class UnknownJob(DenyutError, LookupError):
 
 class JobGone(UnknownJob):
     """There was a job with this id; its retention is over. The message says how it ended."""
+
+
+class InvalidLock(DenyutError, ValueError):
+    """The name, TTL or timeout of a lock is none. Nothing was locked."""
+
+
+class LockTaken(DenyutError, TimeoutError):
+    """Somebody else had the lock for as long as this caller was willing to wait."""
+
+
+class LockHeldHere(DenyutError, RuntimeError):
+    """This very thread holds the lock already: it would wait for itself. Locks are not re-entrant."""
+
+
+class LockLost(DenyutError, RuntimeError):
+    """The lock is not held, or no longer: another may have it by now. Stop, and write nothing more."""
 
 
 class EventError(NamedTuple):

@@ -14,7 +14,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     from denyut.config import Settings
 
-__all__ = ["JobKeys", "Keys", "PartitionKeys", "StreamKeys"]
+__all__ = ["JobKeys", "Keys", "LockKeys", "PartitionKeys", "StreamKeys"]
 
 _HEX = tuple(bytes((digit,)) for digit in b"0123456789abcdef")
 _RESERVED = ("alive:", "telemetry:", "events:", ":")
@@ -47,6 +47,20 @@ class PartitionKeys:
     outbox: str  # ZSET id -> since when it has changes that the job store has not seen (us)
     counters: str  # Hash "<what>:<task>" -> count
     marker: str  # String: when this partition was first used (us); gone if Redis lost its data
+    locks: str  # ZSET name -> when the hold of a lock of the user's is over unless it is renewed (us)
+
+
+@dataclass(frozen=True, slots=True)
+class LockKeys:
+    """The keys of one lock of the user's own, and those that all locks of its partition share."""
+
+    partition: int
+    lock: str  # Hash: token, fence, until, who has it
+    wake: str  # List: the baton for whoever has waited longest
+    locks: str  # as in PartitionKeys
+    fences: str  # String: the highest fence given in this partition
+    freed: str  # ZSET token -> until when it is known as released (us)
+    counters: str  # as in PartitionKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +164,22 @@ class Keys:
             f"{base}:outbox",
             f"{base}:counters",
             f"{base}:marker",
+            f"{base}:locks",
+        )
+
+    def lock(self, name: str) -> LockKeys:
+        """Return the keys of the user's lock ``name``."""
+        p = self.partition_of(name)
+        base = f"{self.prefix}:{{{p}}}"
+        part = self._partition_keys[p]
+        return LockKeys(
+            p,
+            f"{base}:lock:name:{name}",
+            f"{base}:lock:wake:{name}",
+            part.locks,
+            f"{base}:lock:fences",
+            f"{base}:lock:freed",
+            part.counters,
         )
 
     def stream(self, stream: str, shard: int) -> StreamKeys:

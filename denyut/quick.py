@@ -34,10 +34,7 @@ class QuickRedis(Redis):
             redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError: it is not known which
                 commands have run. It is not tried again here.
         """
-        try:
-            connection = self._at_hand.pop()
-        except IndexError:
-            connection = self.connection_pool.make_connection()
+        connection = self.borrow()
         try:
             connection.send_packed_command([b"".join(commands)])
             replies = [_reply(connection) for _ in commands]
@@ -45,8 +42,19 @@ class QuickRedis(Redis):
             connection.disconnect()  # what else arrives on it is the reply to something else
             raise
         finally:
-            self._at_hand.append(connection)
+            self.give_back(connection)
         return replies
+
+    def borrow(self) -> Any:
+        """Return a connection that is at hand, or a new one: for the calling thread alone."""
+        try:
+            return self._at_hand.pop()
+        except IndexError:
+            return self.connection_pool.make_connection()
+
+    def give_back(self, connection: Any) -> None:
+        """Take back what :meth:`borrow` returned: no reply is outstanding on it, or it is disconnected."""
+        self._at_hand.append(connection)
 
     def close(self) -> None:
         """Close all connections."""

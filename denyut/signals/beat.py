@@ -8,6 +8,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from denyut.scripts import Script, run_all
+from denyut.signals.locks import JobLocks
 from denyut.signals.procfs import Usage, usage
 from denyut.tasks.slots import CANCEL, LOST, SlotState
 from denyut.tasks.told import told
@@ -67,6 +68,7 @@ class Beater:
         self._keys = keys
         self._block = block
         self._chunk = chunk
+        self.locks = JobLocks(settings, keys, block)
         self._version = 0
         self._answered = monotonic()  # when the last beat was sent that was answered
 
@@ -107,9 +109,11 @@ class Beater:
         self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
         parts = self._parts(done.jobs, held)
         calls = [self._call(part, lag, draining) for part in parts]
+        locks = self.locks.calls(jobs)
         sent = monotonic()
-        replies = run_all(client, [*calls, *more])
+        replies = run_all(client, [*calls, *more, *locks])
         self._answered = sent
+        self.locks.answer(replies[len(replies) - len(locks) :], sent)
         for part, reply in zip(parts, replies[: len(parts)], strict=True):
             self._apply(done, part, reply)
         return done

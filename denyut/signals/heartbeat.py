@@ -104,6 +104,7 @@ class Heartbeat(Service):
         # Only the thread uses what follows.
         self._due = 0.0
         self._failures = 0
+        self._left: list[Call] = []  # that release the locks of dead processes
         self._complained = float("-inf")
         self._told: set[str] = set()  # messages in hand that Redis knows of
 
@@ -167,13 +168,13 @@ class Heartbeat(Service):
         try:
             jobs = self._beater.jobs()
             drain = self._drain.begin(jobs)
-            done = self._beater.beat(
-                client, jobs, in_hand, lag=self.lag, more=[self._about_me(len(jobs))], draining=drain
-            )
+            more = [self._about_me(len(jobs)), *self._left]
+            done = self._beater.beat(client, jobs, in_hand, lag=self.lag, more=more, draining=drain)
         except (RedisError, OSError) as exc:
             self._failures += 1
             self._complain("heartbeat: %s: %s; trying again until it is there", type(exc).__name__, exc)
             return False
+        self._left.clear()
         self._drain.end()
         self._report(done)
         self._enforcer.follow(done)
@@ -237,7 +238,10 @@ class Heartbeat(Service):
             job = self._block.last(index)
             self._block.bury(index, life)
             if job is not None and job.life == life:
+                self._left += self._beater.locks.left_by(job)
                 self._on_death(job)
+        if self._left:
+            self.hurry()
 
     def _about_me(self, running: int) -> Call:
         node, settings = self._node, self._settings

@@ -40,6 +40,7 @@ CHECK = 8
 PROGRESS_SEQ, DONE, TOTAL = 9, 10, 11
 TEXT_SEQ, STAGE_SEQ, LENGTHS = 12, 13, 14
 UNIT_AT, STAGE_AT, IDENTITY_AT = 120, 136, 200
+LOCKS = 158  # bits: which of its places for locks are used (denyut.tasks.locks.places)
 BODY = 159  # the last word: the fence of the job whose body runs, and may be interrupted; else 0
 IDENTITY = Struct("=5Q")  # words 3 to 7: fence, started, attempt, partition, lengths of the texts
 REST = Struct("=QQddQQQ")  # words 8 to 14
@@ -121,6 +122,7 @@ class Slot:
         memory[at + FENCE * 8 : at + CHECK * 8] = head
         words[CHECK] = crc32(blob, crc32(head))
         words[FLAGS] = words[PROGRESS_SEQ] = words[TEXT_SEQ] = words[STAGE_SEQ] = words[LENGTHS] = 0
+        words[LOCKS] = 0
         self._seq += 2
         words[SEQ] = self._seq
         self._fence = fence
@@ -163,6 +165,15 @@ class Slot:
     def end(self) -> None:
         """Say that this process is idle. May be called twice."""
         self._words[FENCE] = self._fence = 0
+
+    @property
+    def locks(self) -> int:
+        """Which of its places for locks are used, a bit each. Only the job that began here sets it."""
+        return self._words[LOCKS]
+
+    @locks.setter
+    def locks(self, bits: int) -> None:
+        self._words[LOCKS] = bits
 
     @property
     def told(self) -> bool:

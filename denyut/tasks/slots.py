@@ -24,6 +24,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
 
+from denyut.tasks.locks.places import PLACE_SIZE, PLACES, Place
 from denyut.tasks.slot import (
     BODY,
     CANCEL,
@@ -33,6 +34,7 @@ from denyut.tasks.slot import (
     IDENTITY,
     IDENTITY_AT,
     LIFE,
+    LOCKS,
     LOST,
     MAP,
     PID_MASK,
@@ -62,7 +64,7 @@ __all__ = [
 ]
 
 _TRIES = 8
-_MAGIC = int.from_bytes(b"denyut01", "little")
+_MAGIC = int.from_bytes(b"denyut02", "little")
 
 
 class Unreadable(Enum):
@@ -80,7 +82,8 @@ class SlotState:
 
     ``done`` and ``total`` are None if the job has not told; ``progress_seq`` and ``stage_seq`` count
     how often it told progress and stage. ``life`` stands for one process's use of the slot. ``in_body``:
-    the job's own code runs, and a signal interrupts it.
+    the job's own code runs, and a signal interrupts it. ``locks``: which of its places for locks are
+    used, a bit each.
     """
 
     index: int
@@ -102,6 +105,7 @@ class SlotState:
     unit: str
     stage_seq: int
     stage: str
+    locks: int = 0
 
 
 class SlotBlock:
@@ -129,9 +133,9 @@ class SlotBlock:
 
     @classmethod
     def create(cls, capacity: int = 4096) -> SlotBlock:
-        """Reserve ``capacity`` slots of 1280 bytes. Memory is used only by slots that are used."""
+        """Reserve ``capacity`` slots of 1280 bytes, and their locks. Only what is used takes memory."""
         fd = os.memfd_create("denyut-slots")
-        os.ftruncate(fd, _first_slot(capacity) + capacity * SIZE)
+        os.ftruncate(fd, _first_lock(capacity) + capacity * PLACES * PLACE_SIZE)
         os.pwrite(fd, _MAGIC.to_bytes(8, "little") + capacity.to_bytes(8, "little"), 0)
         return cls(fd)
 
@@ -144,6 +148,12 @@ class SlotBlock:
         if index not in self._slots:
             self._slots[index] = Slot(self._memory, self._view, index, self._slot_at(index))
         return self._slots[index]
+
+    def lock_place(self, index: int, number: int) -> Place:
+        """Return place ``number`` (from 0 to ``PLACES`` - 1) for a lock of the job in slot ``index``."""
+        self._slot_at(index)
+        at = _first_lock(self.capacity) + (index * PLACES + number) * PLACE_SIZE
+        return Place(self._memory, self._words, at)
 
     def take(self) -> Slot:
         """Return the writer's end of a slot that nobody has, for a thread of this process; see :meth:`give`.
@@ -243,16 +253,24 @@ class SlotBlock:
         raw = self._memory[base * 8 : base * 8 + SIZE]
         steady_progress = not progress_seq & 1 and words[base + PROGRESS_SEQ] == progress_seq
         steady_text = not text_seq & 1 and words[base + TEXT_SEQ] == text_seq
-        flags, body = words[base + FLAGS], words[base + BODY]
+        flags, body, locks = words[base + FLAGS], words[base + BODY], words[base + LOCKS]
         if self._buried.get(index) == life or words[base + FENCE] == 0:
             return None
         if seq & 1 or words[base + SEQ] != seq or words[base + LIFE] != life:
             return UNREADABLE
         steady = (steady_progress, steady_text)
-        return self._parse(index, life, raw, flags=flags, body=body, steady=steady)
+        return self._parse(index, life, raw, flags=flags, body=body, locks=locks, steady=steady)
 
     def _parse(
-        self, index: int, life: int, raw: bytes, *, flags: int, body: int, steady: tuple[bool, bool]
+        self,
+        index: int,
+        life: int,
+        raw: bytes,
+        *,
+        flags: int,
+        body: int,
+        locks: int,
+        steady: tuple[bool, bool],
     ) -> SlotState | Literal[Unreadable.UNREADABLE]:
         fence, started, attempt, partition, lengths = IDENTITY.unpack_from(raw, FENCE * 8)
         check, progress_seq, done, total, _, stage_seq, text_lengths = REST.unpack_from(raw, CHECK * 8)
@@ -292,6 +310,7 @@ class SlotBlock:
             unit=unit,
             stage_seq=stage_seq,
             stage=stage,
+            locks=locks,
         )
 
 
@@ -311,6 +330,10 @@ def use_block(block: SlotBlock | None) -> None:
 
 def _first_slot(capacity: int) -> int:
     return (MAP + capacity + 63) // 64 * 64
+
+
+def _first_lock(capacity: int) -> int:
+    return (_first_slot(capacity) + capacity * SIZE + 63) // 64 * 64
 
 
 def _known(number: float) -> float | None:

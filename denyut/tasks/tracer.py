@@ -39,6 +39,7 @@ from denyut.tasks.finish import save_checkpoint
 from denyut.tasks.follow import Followed, follow
 from denyut.tasks.key import check_id, check_key
 from denyut.tasks.keying import KEY_HEADER, key_of_message, release_key
+from denyut.tasks.locks.lock import let_go
 from denyut.tasks.node import current_node
 from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
@@ -113,6 +114,7 @@ class Tracer:
         except StepAside as exc:
             return _aside(exc)
         finally:
+            let_go(attempt.run)
             # A process that was told to end leaves its job in the slot: its death hands the job over.
             if slot is not None and (before or not told_to_end()):
                 slot.end()

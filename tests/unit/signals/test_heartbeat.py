@@ -15,6 +15,9 @@ from denyut.signals.heartbeat import Heartbeat
 from denyut.signals.wake import Wake
 from denyut.store import Store
 from denyut.tasks.held import Held
+from denyut.tasks.locks.holds import JobHold
+from denyut.tasks.locks.steps import Held as Lock
+from denyut.tasks.locks.steps import acquire
 from denyut.tasks.node import Node
 
 FENCE = 1_700_000_000_000_000
@@ -325,3 +328,25 @@ def test_a_worker_that_ends_says_so_at_once(make_rig):
         timeout=5.0,
         what="long before the next beat",
     )
+
+
+def test_the_locks_of_a_process_that_dies_are_free_at_once(make_rig, fork):
+    rig = make_rig(lease_ttl=60.0)
+    stage, at = rig.stage, rig.stage.keys.lock("a")
+    stage.claim("j", lease_ms=60_000)
+    options = {"ttl": 60.0, "baton": "", "waits": 0.0, "job": "j", "lease_ttl": 60.0}
+    fence = acquire(stage.client, stage.keys, name="a", token="t", **options)
+
+    def work():
+        stage.begin(0, "j")
+        lock = Lock("a", "t", fence, 60.0, time.monotonic(), os.getpid(), "j")
+        JobHold(stage.block, stage.block.slot(0), FENCE).begin(lock)
+        rig.wake.set()
+
+    pid = fork(work)
+    rig.heartbeat.start()
+    wait_until(lambda: any(stage.block.read(0).locks for _ in stage.block.active()), what="the lock")
+    wait_until(lambda: rig.heartbeat.beats, what="a beat")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: stage.client.hget(at.lock, "token") is None, timeout=10, what="the release")
+    assert stage.client.hget(at.lock, "fence") == str(fence).encode()
