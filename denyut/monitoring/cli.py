@@ -16,6 +16,7 @@ from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
 from denyut.monitoring.cli_median import median
 from denyut.monitoring.cli_migrate import migrate
+from denyut.monitoring.cli_outbox import outbox
 from denyut.monitoring.cli_reindex import reindex
 from denyut.monitoring.cli_restore import restore
 from denyut.monitoring.cli_schedule import reschedule
@@ -31,5 +32,5 @@ def denyut() -> None:
 
 for _command in (cancel, dead, explain, reindex, release, restore, retry, reschedule):
     jobs.add_command(_command)
-for _command in (jobs, median, doctor, exporter, migrate, worker_median):
+for _command in (jobs, median, doctor, exporter, migrate, outbox, worker_median):
     denyut.add_command(_command)

@@ -13,11 +13,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prometheus_client.core import Metric
 
     from denyut.monitoring.scrape import Scrape
+    from denyut.tasks.outbox.report import Told
     from denyut.tasks.saving.backlog import Backlog
 
 __all__ = ["EVENTS", "depth_metric", "metrics_of", "up_metric"]
@@ -74,6 +75,8 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     yield from _medians(found.shards)
     if found.store is not None:
         yield from _store(found.store)
+    if found.outboxes:
+        yield from _outbox(found.outboxes)
 
 
 def _events(counters: Counter[str]) -> Metric:
@@ -173,6 +176,26 @@ def _store(store: Backlog) -> Iterator[Metric]:
         ),
         ("denyut_store_writes", "Transactions of workers in the job store.", store.writes),
         ("denyut_store_failures", "Writes of workers to the job store that failed.", store.failures),
+    ):
+        yield CounterMetricFamily(name, doc, value=value)
+
+
+def _outbox(told: Sequence[Told]) -> Iterator[Metric]:
+    up = not any(each.error for each in told)
+    yield _gauge("denyut_outbox_up", "Whether every outbox could be read when that was last tried.", up)
+    waiting, aside = sum(each.waiting for each in told), sum(each.aside for each in told)
+    yield _gauge("denyut_outbox_backlog", "Jobs in an outbox that are not sent yet.", waiting)
+    oldest = max(each.oldest_s for each in told)
+    yield _gauge("denyut_outbox_backlog_age_seconds", "How long the oldest of them waits.", oldest)
+    yield _gauge("denyut_outbox_aside", "Jobs in an outbox that could not be sent, and are set aside.", aside)
+    ages = [each.counted_s for each in told if each.counted_s is not None]
+    if len(ages) == len(told):
+        text = "How long ago a relay has counted them; it grows if there is none."
+        yield _gauge("denyut_outbox_look_age_seconds", text, max(ages))
+    for name, doc, value in (
+        ("denyut_outbox_sent", "Jobs sent from an outbox.", sum(each.sent for each in told)),
+        ("denyut_outbox_refused", "Tries to send one that failed.", sum(each.refused for each in told)),
+        ("denyut_outbox_failures", "Looks into an outbox that failed.", sum(each.failures for each in told)),
     ):
         yield CounterMetricFamily(name, doc, value=value)
 

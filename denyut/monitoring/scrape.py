@@ -12,11 +12,12 @@ from denyut.monitoring.workers import live_workers
 from denyut.tasks.saving.backlog import read_backlog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from denyut.app import Denyut
     from denyut.monitoring.partition import Partition
     from denyut.monitoring.workers import Worker
+    from denyut.tasks.outbox.report import Told
     from denyut.tasks.saving.backlog import Backlog
 
 __all__ = ["Scrape", "scrape"]
@@ -31,7 +32,7 @@ class Scrape:
 
     ``started`` has the start (us) of the newest attempt of each job that holds a lease, ``shards`` the
     counters and the number of streams of each median shard, ``store`` how the
-    job store is doing, if there is one.
+    job store is doing, if there is one, ``outboxes`` what relays have told of each.
     """
 
     partitions: list[Partition]
@@ -39,6 +40,7 @@ class Scrape:
     workers: list[Worker]
     shards: list[tuple[dict[str, int], int]]
     store: Backlog | None = None
+    outboxes: Sequence[Told] = ()
 
     @property
     def now_us(self) -> int:
@@ -80,7 +82,16 @@ def scrape(pulse: Denyut, client: Any) -> Scrape:
         workers=live_workers(pulse, client),
         shards=[(_counts(next(replies)), next(replies)) for _ in shards],
         store=read_backlog(pulse, client) if keys.stored else None,
+        outboxes=_outboxes(pulse, client),
     )
+
+
+def _outboxes(pulse: Denyut, client: Any) -> list[Told]:
+    if not pulse.settings.outbox_urls:
+        return []
+    from denyut.tasks.outbox.report import read_told
+
+    return read_told(pulse, client)
 
 
 def _counts(raw: Mapping[bytes, bytes]) -> dict[str, int]:

@@ -144,7 +144,7 @@ class Relay(Service):
                 drop(connection, [row.seq for row in found.sent])
                 for row, why in found.refused:
                     self._refused(connection, row, why)
-            elif monotonic() >= self._count_at:
+            if monotonic() >= self._count_at:
                 self.report.counted(read_backlog(connection, pulse.settings.prefix))
                 self._count_at = monotonic() + COUNT_EVERY
         self.looks += 1

@@ -15,7 +15,15 @@ def test_celery_finds_the_command_through_its_entry_point():
 
 
 def test_all_commands_are_there():
-    assert set(denyut.commands) == {"jobs", "median", "doctor", "exporter", "migrate", "worker-median"}
+    assert set(denyut.commands) == {
+        "jobs",
+        "median",
+        "doctor",
+        "exporter",
+        "migrate",
+        "outbox",
+        "worker-median",
+    }
     names = {"show", "list", "watch", "retry", "dead", "explain"}
     names |= {"cancel", "release", "reschedule", "reindex", "restore"}
     assert set(denyut.commands["jobs"].commands) == names

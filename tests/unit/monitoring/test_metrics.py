@@ -17,6 +17,7 @@ from denyut.monitoring.partition import Partition
 from denyut.monitoring.scrape import Scrape
 from denyut.monitoring.workers import Worker
 from denyut.states import TERMINAL
+from denyut.tasks.outbox.report import Told
 from denyut.tasks.saving.backlog import Backlog
 
 SECOND = 1_000_000
@@ -165,6 +166,31 @@ def test_a_job_store_is_told_if_there_is_one():
     assert metrics["denyut_store_writes_total"] == 2
     assert metrics["denyut_store_failures_total"] == 1
     assert ("denyut_store_up",) not in Exposition().samples
+
+
+def told(**values) -> Told:
+    empty = dict.fromkeys(("waiting", "oldest_s", "aside", "sent", "refused", "failures"), 0)
+    return Told(**{**empty, "shown": "x", "counted_s": 2.0, "error": "", "error_s": None, **values})
+
+
+def test_outboxes_are_told_together_if_there_are_any():
+    one = told(waiting=3, oldest_s=4.5, aside=1, sent=9, refused=2)
+    metrics = Exposition(outboxes=[one, told(waiting=1, oldest_s=1.0, counted_s=7.0, failures=4)])
+    assert metrics["denyut_outbox_up"] == 1
+    assert metrics["denyut_outbox_backlog"] == 4
+    assert metrics["denyut_outbox_backlog_age_seconds"] == 4.5
+    assert metrics["denyut_outbox_aside"] == 1
+    assert metrics["denyut_outbox_look_age_seconds"] == 7.0
+    assert metrics["denyut_outbox_sent_total"] == 9
+    assert metrics["denyut_outbox_refused_total"] == 2
+    assert metrics["denyut_outbox_failures_total"] == 4
+    page = (PACKAGE.parent / "docs" / "monitoring.md").read_text()
+    for name in {name for name, *_ in metrics.samples if name.startswith("denyut_outbox_")}:
+        assert f"`{name}`" in page, name
+    assert Exposition(outboxes=[told(error="gone")])["denyut_outbox_up"] == 0
+    unknown = Exposition(outboxes=[told(counted_s=None)]).samples
+    assert ("denyut_outbox_look_age_seconds",) not in unknown, "nobody has ever counted"
+    assert ("denyut_outbox_up",) not in Exposition().samples
 
 
 def test_medians_are_told_for_each_shard():

@@ -76,6 +76,17 @@ def test_a_job_that_cannot_be_sent_is_tried_again_then_set_aside_and_holds_nobod
     assert read_told(post.pulse, post.client)[0].refused == module.TRIES
 
 
+def test_what_waits_is_counted_now_and_then_also_while_there_is_much_to_do(lite, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 1)
+    enqueue(lite, 1)
+    enqueue(lite, 2)
+    lite.relay.look()
+    found = read_told(lite.pulse, lite.client)[0]
+    assert (found.waiting, found.sent) == (1, 1)
+    lite.relay.look()
+    assert read_told(lite.pulse, lite.client)[0].waiting == 1, "not with every look"
+
+
 def test_between_two_tries_of_a_bad_row_there_is_a_pause_that_grows(lite):
     enqueue(lite, "bad")
     lite.change(lite.rows()[0].seq, message="nonsense")
