@@ -42,6 +42,7 @@ __all__ = [
     "NotRetryable",
     "PoisonBatch",
     "RecorderClosed",
+    "SchemaMismatch",
     "StaleWriter",
     "StreamDegraded",
     "Unfingerprintable",
@@ -56,6 +57,10 @@ class DenyutError(Exception):
 
 class ConfigurationError(DenyutError, ValueError):
     """A setting is unknown, has the wrong type, or is out of range."""
+
+
+class SchemaMismatch(ConfigurationError):
+    """The tables of the job store are not what this version of Denyut can work with; says what to do."""
 
 
 class EmbeddedUnavailable(ConfigurationError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
 from denyut.config import hide_password
+from denyut.database.revision import check_schema
 from denyut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from sqlalchemy import URL, Connection, Engine
 
@@ -26,7 +28,7 @@ class Database:
     Args:
         url: for SQLAlchemy: ``sqlite:///...`` or ``postgresql+psycopg://...``.
         timeout: seconds to wait for a connection, for a lock, and for one statement.
-        ours: whether a SQLite file is Denyut's alone, so that it may be told how to write.
+        ours: whether it is the job store: a SQLite file is told how to write, and the tables are looked at.
         setting: that names it, for errors.
 
     Raises:
@@ -49,6 +51,7 @@ class Database:
         self._lock = Lock()
         self._pid = 0
         self._engine: Engine | None = None
+        self._checked: Engine | None = None
 
     @property
     def engine(self) -> Engine:
@@ -58,21 +61,38 @@ class Database:
         assert self._engine is not None
         return self._engine
 
-    def begin(self) -> AbstractContextManager[Connection]:
-        """Open a connection and a transaction, which commits at the end of the ``with`` block."""
-        return self.engine.begin()
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a connection and a transaction, which commits at the end of the ``with`` block.
+
+        Raises:
+            SchemaMismatch: this version of Denyut cannot work with the tables. That is looked at by each
+                process until they are as they must be; then not again.
+            sqlalchemy.exc.SQLAlchemyError: the database cannot be asked.
+        """
+        engine = self.engine
+        with engine.begin() as connection:
+            if self._ours and self._checked is not engine:
+                check_schema(connection)
+                self._checked = engine
+            yield connection
+
+    def check(self) -> None:
+        """Look at the tables. Raises as :meth:`begin` does."""
+        with self.engine.begin() as connection:
+            check_schema(connection)
 
     def create(self) -> None:
-        """Create the tables that are not there."""
-        from denyut.database.tables import metadata
+        """Bring the tables to the revision that this version needs. Raises as ``migrate`` does."""
+        from denyut.database.migrate import migrate
 
-        metadata().create_all(self.engine)
+        migrate(self.engine)
 
     def close(self) -> None:
         """Close this process's connections; the next use opens others."""
         if self._engine is not None:
             self._engine.dispose(close=self._pid == os.getpid())
-        self._engine, self._pid = None, 0
+        self._engine, self._checked, self._pid = None, None, 0
 
     def _renew(self) -> None:
         if not self._lock.acquire(timeout=self.timeout):

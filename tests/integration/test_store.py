@@ -74,3 +74,11 @@ def test_a_worker_that_ends_leaves_nothing_that_the_store_has_not(node, valkey):
     with pulse.database.begin() as connection:
         states = {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state))}
     assert states == {job_id: str(record(pulse, job_id).state) for job_id in ids}
+
+
+def test_a_real_worker_whose_store_was_not_migrated_ends_with_the_command(worker, tmp_path):
+    env = {"STORE_URL": f"sqlite:///{tmp_path}/jobs.db"}
+    node = worker("apps.stored", env=env, pool="solo", start=False)
+    node.start(wait=False)
+    assert node.wait() != 0
+    assert "this worker cannot start: the job store has no tables; make them" in node.logs()

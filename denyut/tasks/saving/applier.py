@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from denyut.database.prune import prune, prune_gone
+from denyut.errors import SchemaMismatch
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.node import current_node
@@ -104,7 +105,7 @@ class Applier(Service):
             if not ids:
                 return 0
             self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
-        except (SQLAlchemyError, OSError) as exc:
+        except (SQLAlchemyError, SchemaMismatch, OSError) as exc:
             saving.failed(client, exc)
             return 0
         saving.worked(client, len(ids))

@@ -44,10 +44,7 @@ class Breaker:
 
     def failed(self, exc: BaseException) -> str:
         """Note that the store could not be written; returns why, without the password."""
-        text = f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"[:500]
-        text = text.replace(self._secret, "***") if self._secret else text
-        if any(words in text for words in _NO_TABLES):
-            text += "; make the tables: celery -A APP denyut migrate"
+        text = self.explain(exc)
         with self._lock:
             first, self.error = not self.error, text
             self._until = monotonic() + self._pause
@@ -57,6 +54,14 @@ class Breaker:
                 self._url,
                 text,
             )
+        return text
+
+    def explain(self, exc: BaseException) -> str:
+        """Return an error in one line, without the password."""
+        text = f"{type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"[:500]
+        text = text.replace(self._secret, "***") if self._secret else text
+        if any(words in text for words in _NO_TABLES):
+            text += "; make the tables: celery -A APP denyut migrate"
         return text
 
     def put_off(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from denyut.errors import SchemaMismatch
 from denyut.tasks.saving.absent import Absent
 from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.breaker import Breaker
@@ -45,12 +46,21 @@ class Saving:
         self._renew()
 
     def prepare(self) -> None:
-        """Make what is to be made before the first fork; connects to nothing.
+        """Make what is to be made before the first fork, and look whether the tables are what is needed.
+
+        A database that cannot be reached now is looked at when it is first used. No connection is left.
 
         Raises:
             ConfigurationError: the database's driver is not installed.
+            SchemaMismatch: this version of Denyut cannot work with the tables.
         """
-        _ = self.pulse.database
+        database = self.pulse.database
+        try:
+            database.check()
+        except (SQLAlchemyError, OSError) as exc:
+            logger.warning("the job store cannot be reached yet: %s", self.breaker.explain(exc))
+        finally:
+            database.close()
 
     def wrote(self, *job_ids: str) -> bool:
         """Write jobs through that this process has just changed; False if they are left to the applier."""
@@ -115,7 +125,7 @@ class Saving:
             answer = work()
         except RedisError as exc:  # the store is not to blame; the applier writes it
             logger.warning("job store: not written through, for Redis: %s", exc)
-        except (SQLAlchemyError, OSError) as exc:
+        except (SQLAlchemyError, SchemaMismatch, OSError) as exc:
             self.breaker.failed(exc)
         else:
             self.breaker.worked()

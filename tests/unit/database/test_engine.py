@@ -4,16 +4,17 @@ import os
 import sys
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
 from denyut.database.engine import Database
-from denyut.errors import ConfigurationError
+from denyut.errors import ConfigurationError, SchemaMismatch
 
 
 @pytest.fixture
 def database(tmp_path):
     made = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=0.2)
+    made.create()
     yield made
     made.close()
 
@@ -42,7 +43,6 @@ def test_a_forked_process_has_an_engine_of_its_own(database):
 
 
 def test_a_lock_is_waited_for_no_longer_than_it_may_be(database, tmp_path):
-    database.create()
     other = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=0.2)
     with other.begin() as holder:
         holder.execute(text("DELETE FROM denyut_jobs"))
@@ -53,6 +53,29 @@ def test_a_lock_is_waited_for_no_longer_than_it_may_be(database, tmp_path):
 
 def test_a_statement_of_postgresql_takes_no_longer_than_it_may(postgres):
     database = Database(postgres, timeout=0.2)
+    database.create()
     with pytest.raises(OperationalError, match="timeout"), database.begin() as connection:
         connection.execute(text("SELECT pg_sleep(30)"))
     database.close()
+
+
+def test_tables_that_are_not_what_is_needed_are_an_error_until_they_are(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/jobs.db", timeout=0.2)
+    for look in (database.check, lambda: database.begin().__enter__()):
+        with pytest.raises(SchemaMismatch, match="celery -A APP denyut migrate"):
+            look()
+    database.create()
+    database.check()
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM denyut_jobs")).scalar() == 0
+    database.close()
+
+
+def test_the_tables_are_looked_at_once_in_a_process(database):
+    asked = []
+    event.listen(database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+    for _ in range(3):
+        with database.begin() as connection:
+            connection.execute(text("SELECT 1"))
+    assert len([statement for statement in asked if "denyut_revision" in statement]) <= 2
+    assert asked.count("SELECT 1") == 3

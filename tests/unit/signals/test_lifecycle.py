@@ -282,3 +282,13 @@ def test_a_thread_that_dies_in_a_worker_is_started_again(make_life, monkeypatch,
         service.give(SimpleNamespace(job_id="j", pid=1, attempt=1))
     wait_until(lambda: not victim.is_alive(), timeout=20, what="its death")
     wait_until(lambda: service._thread is not victim and service._thread.is_alive(), what="its second life")
+
+
+def test_a_worker_with_a_job_store_without_tables_does_not_start_and_names_the_command(make_life, tmp_path):
+    life = make_life(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db")
+    with pytest.raises(
+        SystemExit, match=r"cannot start: the job store has no tables; make them: .*denyut migrate"
+    ):
+        life.on_init(sender=worker_of(life))
+    life.pulse.database.create()
+    life.on_init(sender=worker_of(life))
