@@ -13,7 +13,7 @@ from signal import SIGKILL
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from denyut.tasks.slot import LOST
+from denyut.tasks.slot import CANCEL, LOST
 from denyut.tasks.slots import SlotState
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Enforcer:
 
     def follow(self, beat: Beat) -> None:
         """Take up the jobs that ``beat`` found flagged, or has flagged."""
-        flagged = [job for job in beat.jobs if job.flags]
+        flagged = [job for job in beat.jobs if job.flags & (LOST | CANCEL)]
         self._told.update((job.index, job.fence) for job in (*flagged, *beat.lost, *beat.cancelled))
 
     def look(self, send: Callable[[int, int], None]) -> None:

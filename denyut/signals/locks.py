@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from denyut.tasks.locks.keeper import tell
 from denyut.tasks.locks.places import PLACES
 from denyut.tasks.locks.steps import release_call, renew_calls
-from denyut.tasks.slots import LOST
+from denyut.tasks.slots import LOST, UNLOCKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,15 +35,16 @@ class JobLocks:
     def __init__(self, settings: Settings, keys: Keys, block: SlotBlock) -> None:
         self._ttl, self._keys, self._block = settings.lease_ttl, keys, block
         self._asked: list[Sequence[Held]] = []
-        self._places: dict[str, Place] = {}  # by token
+        self._places: dict[str, tuple[SlotState, Place]] = {}  # by token
 
     def calls(self, jobs: Iterable[SlotState]) -> list[Call]:
         """Return the calls that renew the locks of ``jobs``. A job that has lost its lease keeps none."""
-        found = [each for job in jobs if job.locks and not job.flags & LOST for each in self._of(job)]
+        holding = [job for job in jobs if job.locks and not job.flags & LOST]
+        found = [(job, place, held) for job in holding for place, held in self._of(job)]
         if not found:
             return []
-        self._places = {held.token: place for place, held in found}
-        calls = renew_calls(self._keys, [held for _, held in found], lease_ttl=self._ttl, now=monotonic())
+        self._places = {held.token: (job, place) for job, place, held in found}
+        calls = renew_calls(self._keys, [held for *_, held in found], lease_ttl=self._ttl, now=monotonic())
         self._asked = [chunk for chunk, _ in calls]
         return [call for _, call in calls]
 
@@ -51,7 +52,10 @@ class JobLocks:
         """Tell the jobs what Redis has said to the last :meth:`calls`, which were sent at ``sent``."""
         for chunk, reply in zip(self._asked if replies else (), replies, strict=True):
             for held, word in tell(chunk, reply):
-                self._places[held.token].answer(held.fence, None if word == "LOST" else sent)
+                job, place = self._places[held.token]
+                place.answer(held.fence, None if word == "LOST" else sent)
+                if word == "LOST":
+                    self._block.flag(job.index, job.fence, UNLOCKED)
 
     def left_by(self, job: SlotState) -> list[Call]:
         """Return the calls that release the locks of ``job``, whose process is dead."""

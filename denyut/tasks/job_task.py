@@ -13,6 +13,7 @@ from celery.exceptions import Ignore, Reject, Retry
 from denyut.errors import MessageTooLarge
 from denyut.tasks.attempt import active_attempt
 from denyut.tasks.error_link import call_once
+from denyut.tasks.locks.lock import let_go
 from denyut.tasks.misfire import check_misfire
 from denyut.tasks.reason import retries_spent
 from denyut.tasks.replace import announce_replacement
@@ -84,8 +85,12 @@ class JobTask(Task):  # type: ignore[misc]
             return attempt.execute(lambda: self._body(args, kwargs))
         if attempt is not None:
             return call_once(attempt, self.name, lambda: self._body(args, kwargs))
-        with activate(JobRun(id=self.request.id or str(uuid4()), task=self.name)):
-            return self._body(args, kwargs)
+        run = JobRun(id=self.request.id or str(uuid4()), task=self.name)
+        with activate(run):
+            try:
+                return self._body(args, kwargs)
+            finally:
+                let_go(run)
 
     def replace(self, sig: Any) -> Any:
         """Put ``sig`` in this task's place: the same job, its next generation (see Celery)."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from denyut.errors import JobCancelled, JobInterrupt, LeaseLost, NoCurrentJob
-from denyut.tasks.slots import CANCEL, LOST
+from denyut.tasks.locks.taken import of_run
+from denyut.tasks.slots import CANCEL, LOST, UNLOCKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -68,6 +69,7 @@ class JobRun:
         Raises:
             LeaseLost: another attempt may have begun; stop working.
             JobCancelled: the job was cancelled.
+            LockLost: another may have a lock that this job has not released.
         """
         slot = self.slot
         if slot is None:
@@ -195,6 +197,7 @@ class JobRun:
         Raises:
             LeaseLost: another attempt may have begun.
             JobCancelled: the job was cancelled.
+            LockLost: another may have a lock (``app.denyut.lock()``) that this job has not released.
         """
         flags = self.slot.flags if self.slot is not None else 0
         if flags & LOST:
@@ -204,14 +207,20 @@ class JobRun:
         elif flags & CANCEL:
             self.interrupt = JobCancelled(f"job {self.id} was cancelled")
         else:
+            if flags & UNLOCKED:
+                self._check_locks()
             return
         raise self.interrupt
+
+    def _check_locks(self) -> None:
+        for lock in of_run(self):
+            lock.check()
 
     def heed(self) -> None:
         """As :meth:`check`, but let the body clean up: not while it handles what it was told already.
 
         Raises:
-            LeaseLost, JobCancelled: as :meth:`check`.
+            LeaseLost, JobCancelled, LockLost: as :meth:`check`.
         """
         if self.interrupt is None or not _is_handled(self.interrupt):
             self.check()

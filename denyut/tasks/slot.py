@@ -16,10 +16,11 @@ from zlib import crc32
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = ["CANCEL", "LOST", "STOP", "Slot"]
+__all__ = ["CANCEL", "LOST", "STOP", "UNLOCKED", "Slot"]
 
 LOST: Final = 1
 CANCEL: Final = 2
+UNLOCKED: Final = 4  # a lock of its own was lost: told by progress() and the like, and by no signal
 
 #: The signal that lets a body look at its flags.
 STOP: Final = SIGUSR2
@@ -182,7 +183,7 @@ class Slot:
 
     @property
     def flags(self) -> int:
-        """``LOST`` and ``CANCEL``, as the heartbeat has set them for the job that began here."""
+        """``LOST``, ``CANCEL``, ``UNLOCKED``, as the heartbeat has set them for the job that began here."""
         value = self._words[FLAGS]
         return value & 0xFF if value and value >> 8 == self._fence else 0
 

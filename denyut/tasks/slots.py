@@ -45,6 +45,7 @@ from denyut.tasks.slot import (
     STAGE_AT,
     TEXT_SEQ,
     UNIT_AT,
+    UNLOCKED,
     Slot,
 )
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CANCEL",
     "LOST",
+    "UNLOCKED",
     "UNREADABLE",
     "Slot",
     "SlotBlock",
@@ -214,7 +216,7 @@ class SlotBlock:
             del self._last[index]
 
     def flag(self, index: int, fence: int, bits: int) -> bool:
-        """Set ``LOST`` or ``CANCEL`` for the job with ``fence``; False if it is not in the slot."""
+        """Set flags (``LOST``, ...) for the job with ``fence``; False if that is not in the slot."""
         base = self._slot_at(index) // 8
         with self._flag_lock:
             if self._words[base + FENCE] != fence:

@@ -9,7 +9,7 @@ import time
 from celery import Celery
 from redis import Redis
 
-from denyut import Denyut
+from denyut import Denyut, current_job
 
 app = Celery("locking", set_as_current=False)
 app.conf.update(
@@ -41,6 +41,14 @@ def sleep(name: str, seconds: float) -> list[int]:
             time.sleep(0.02)  # the work
             lock.check()
         return [lock.fence]
+
+
+@app.task
+def advance(name: str, seconds: float) -> None:
+    """Hold a lock, and tell only how far the work has got."""
+    with pulse.lock(name):
+        for _ in current_job().track(range(int(seconds / 0.02))):
+            time.sleep(0.02)  # the work
 
 
 @app.task

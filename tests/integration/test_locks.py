@@ -89,9 +89,10 @@ def test_a_job_that_forgets_its_lock_does_not_keep_it(start):
     assert node.module.forget.delay("a").get(timeout=30) > fence
 
 
-def test_a_job_whose_lock_was_taken_away_fails_at_its_next_check(start):
+@pytest.mark.parametrize("task", ["sleep", "advance"])
+def test_a_job_whose_lock_was_taken_away_fails_at_its_next_check_or_progress(start, task):
     node = start()
-    result = node.module.sleep.delay("a", 600)
+    result = getattr(node.module, task).delay("a", 600)
     found = Lock(node.app.denyut, "a").taken()
     pulse = node.app.denyut
     at = pulse.keys.lock("a").lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from threading import get_ident
+import threading
 from typing import TYPE_CHECKING, Any
 
 from denyut.errors import LockHeldHere
@@ -56,4 +56,4 @@ def of_run(run: Any) -> list[Lock]:
 
 
 def _key(lock: Lock) -> tuple[int, str, int]:
-    return (id(lock.pulse), lock.name, get_ident())
+    return (id(lock.pulse), lock.name, threading.get_ident())  # gevent may replace it later

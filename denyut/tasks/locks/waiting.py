@@ -8,7 +8,7 @@ turn.
 
 from __future__ import annotations
 
-from threading import Event
+import threading
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -57,7 +57,7 @@ class Waiting:
             reply = self._connection.read_response()
         except (RedisError, OSError):
             self.close()  # the next one connects again
-            Event().wait(min(_AGAIN, max(pause, 0.0)))
+            threading.Event().wait(min(_AGAIN, max(pause, 0.0)))
             return ""
         self._lined_up = False
         return reply[1].decode() if reply else ""

@@ -10,7 +10,7 @@ from support import wait_until
 
 from denyut.signals.beat import Beat
 from denyut.signals.enforcer import Enforcer
-from denyut.tasks.slots import CANCEL, LOST
+from denyut.tasks.slots import CANCEL, LOST, UNLOCKED
 
 WAKE = signal.SIGUSR2
 
@@ -118,3 +118,10 @@ def test_a_killed_process_ends(stage, fork, make):
     assert watch.wait(5.0) == [pid]
     watch.close()
     wake.close()
+
+
+def test_a_body_that_has_lost_a_lock_is_neither_signalled_nor_killed(stage, make, sent):
+    enforcer, look = make(grace=0.0)
+    enforcer.follow(run_flagged(stage, UNLOCKED))
+    look()
+    assert sent == []

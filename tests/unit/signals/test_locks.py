@@ -9,7 +9,7 @@ from unit.signals.conftest import FENCE
 
 from denyut.tasks.locks.holds import JobHold
 from denyut.tasks.locks.steps import Held, acquire
-from denyut.tasks.slots import SlotState
+from denyut.tasks.slots import UNLOCKED, SlotState
 
 
 class Holding:
@@ -70,6 +70,7 @@ def test_a_lock_that_was_taken_over_is_told_to_its_job_once(holding, stage, capl
     for _ in range(2):
         stage.beat()
     assert (lost.lost, kept.lost) == (True, False)
+    assert stage.block.slot(0).flags == UNLOCKED
     assert holding.of("a")["token"] == "x"
     assert caplog.text.count("lock 'a'") == 1
 

@@ -16,18 +16,21 @@ local r = read_lock(lock)
 local by_hand = token == ''
 if not by_hand and redis.call('ZSCORE', freed, token) then return 1 end
 if fence == 0 and r.token == token then fence = r.fence end
-if r.fence ~= fence then
-  -- Redis has lost this hold, and nobody has taken the lock since: see renew.lua.
-  return (not by_hand and r.fence < fence and (r.fence > 0 or tonumber(ARGV[7]) < remember)) and 1 or 0
+local known = r.fence == fence
+if known and r.token == '' then return by_hand and 1 or 0 end  -- released by hand
+if known and not by_hand and r.token ~= token then return 0 end
+if not known then
+  -- Redis has lost this hold, and nobody has taken the lock since (see renew.lua), or it was lost before.
+  local ours = r.fence < fence and (r.fence > 0 or tonumber(ARGV[7]) < remember)
+  if by_hand or not ours then return 0 end
 end
-if r.token == '' then return by_hand and 1 or 0 end  -- released by hand
-if not by_hand and r.token ~= token then return 0 end
 
 if not by_hand then
   redis.call('ZREMRANGEBYSCORE', freed, '-inf', int(now))
   redis.call('ZADD', freed, int(now + remember), token)
   redis.call('PEXPIRE', freed, int(math.ceil(remember / 1000)))
 end
+if not known then return 1 end
 redis.call('HDEL', lock, 'token')
 redis.call('ZREM', index, name)
 if r.waited > now then

@@ -76,7 +76,11 @@ def test_a_released_lock_is_free_and_its_fence_grows(hand):
 def test_fences_grow_though_the_clock_of_the_server_does_not(hand):
     at = hand.keys.lock("a")
     hand.client.set(at.fences, 5_000_000_000_000_000)  # of a time that is yet to come
-    assert hand.acquire().fence == 5_000_000_000_000_001
+    held = hand.acquire()
+    assert held.fence == 5_000_000_000_000_001
+    hand.client.delete(at.fences)
+    hand.release(held)
+    assert hand.acquire().fence == 5_000_000_000_000_002
 
 
 def test_a_hold_that_has_lapsed_is_anybodys_and_its_old_owner_is_refused(hand):
@@ -156,6 +160,8 @@ def test_a_lock_that_somebody_waits_for_is_handed_to_whoever_takes_the_baton(han
     passer_by = hand.acquire()
     assert passer_by.holder is None, "somebody is on his way"
     assert hand.acquire(baton="stale").holder is None
+    hand.client.hset(hand.keys.lock("a").lock, "kept", 1)
+    assert hand.acquire().holder is None, "also when he takes his time"
     assert hand.acquire(baton=baton).fence > held.fence
 
 
@@ -209,6 +215,7 @@ def test_a_lock_that_redis_has_lost_is_still_its_owners_if_nobody_can_have_had_i
     assert hand.renew(held) == "RENEWED"
     hand.client.flushall()
     assert hand.release(held, since=2.0) == 1
+    assert hand.renew(held, since=2.0) == "FREED", "a beat that was on its way does not bring it back"
 
 
 def test_a_lock_that_redis_has_lost_is_lost_if_somebody_has_taken_it_since(hand):
