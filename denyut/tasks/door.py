@@ -202,6 +202,7 @@ class _DoorProducer:
     def _keep(self, body: Any, options: dict[str, Any]) -> None:
         """Check what making the record would have checked, and let the message be kept."""
         envelope = pack(self._real, body, options)
+        check_size(self._pulse, self._intent.task, envelope)
         if self._intent.digest is not None:
             args, kwargs, _ = envelope.decode(self._pulse.app.conf.accept_content)
             fingerprint(args, kwargs)

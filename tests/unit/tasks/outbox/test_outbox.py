@@ -18,6 +18,7 @@ from denyut.errors import (
     InvalidKey,
     InvalidUniqueness,
     JobExists,
+    MessageTooLarge,
     NotKeepable,
     Unfingerprintable,
 )
@@ -134,15 +135,16 @@ def test_neither_redis_nor_broker_is_needed_to_enqueue(lite, pulse):
         ({"on_conflict": "riase"}, (), InvalidUniqueness),
         ({}, (object(),), EncodeError),
         ({}, (1, 2, 3), TypeError),
+        ({}, ("x" * 20_000,), MessageTooLarge),
         ({"countdown": float("nan")}, (), ValueError),
         ({"idempotency_key": "k", "serializer": "pickle"}, (object(),), Unfingerprintable),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:40],
 )
 def test_what_delay_refuses_is_refused_with_the_same_error_and_nothing_is_written(
     make_post, options, args, error
 ):
-    post = make_post(accept_content=["json", "pickle"])
+    post = make_post(accept_content=["json", "pickle"], denyut_max_message_bytes=10_000)
     with pytest.raises(error) as plain:
         post.note.apply_async(args, **options)
     with Session(post.engine) as session:
