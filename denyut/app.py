@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from denyut.database.engine import Database
     from denyut.median.api import Median
     from denyut.monitoring.jobs import Jobs
+    from denyut.monitoring.locks import Locks
     from denyut.tasks.locks.keeper import Keeper
     from denyut.tasks.locks.lock import Lock
     from denyut.tasks.outbox.outbox import Outbox
@@ -144,6 +145,13 @@ class Denyut:
         from denyut.tasks.locks.lock import Lock
 
         return Lock(self, name, ttl=ttl, timeout=timeout, renew=renew)
+
+    @cached_property
+    def locks(self) -> Locks:
+        """The locks that are held: ``list``, ``get``, ``release`` by hand."""
+        from denyut.monitoring.locks import Locks
+
+        return Locks(self)
 
     @cached_property
     def lock_keeper(self) -> Keeper:

@@ -14,6 +14,7 @@ from denyut.monitoring.cli_doctor import doctor
 from denyut.monitoring.cli_explain import explain
 from denyut.monitoring.cli_exporter import exporter
 from denyut.monitoring.cli_jobs import jobs
+from denyut.monitoring.cli_locks import locks
 from denyut.monitoring.cli_median import median
 from denyut.monitoring.cli_migrate import migrate
 from denyut.monitoring.cli_outbox import outbox
@@ -32,5 +33,5 @@ def denyut() -> None:
 
 for _command in (cancel, dead, explain, reindex, release, restore, retry, reschedule):
     jobs.add_command(_command)
-for _command in (jobs, median, doctor, exporter, migrate, outbox, worker_median):
+for _command in (jobs, locks, median, doctor, exporter, migrate, outbox, worker_median):
     denyut.add_command(_command)

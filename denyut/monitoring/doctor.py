@@ -10,6 +10,7 @@ from redis.exceptions import RedisError, ResponseError
 from denyut.monitoring.check import Check, Level
 from denyut.monitoring.check_jobs import check_audit, check_leases, check_workers
 from denyut.monitoring.check_layout import check_partitions, check_shards
+from denyut.monitoring.check_locks import check_locks
 from denyut.monitoring.check_outbox import check_outbox
 from denyut.monitoring.check_queues import check_queues
 from denyut.monitoring.check_server import check_eviction, check_persistence, check_redis
@@ -35,6 +36,7 @@ CHECKS: dict[str, Callable[[Denyut, Any], Check]] = {
     "audit": check_audit,
     "store": check_store,
     "outbox": check_outbox,
+    "locks": check_locks,
 }
 
 

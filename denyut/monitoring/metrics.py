@@ -72,6 +72,7 @@ def metrics_of(found: Scrape) -> Iterator[Metric]:
     yield _gauge("denyut_workers", "Workers that beat.", len(found.workers))
     late = max((worker.late_s for worker in found.workers), default=0.0)
     yield _gauge("denyut_beat_lag_seconds", "How late the latest worker's heartbeat is.", max(late, 0.0))
+    yield from _locks(found, counters)
     yield from _medians(found.shards)
     if found.store is not None:
         yield from _store(found.store)
@@ -86,6 +87,18 @@ def _events(counters: Counter[str]) -> Metric:
         if event in EVENTS:
             family.add_metric([event, task], count)
     return family
+
+
+def _locks(found: Scrape, counters: Counter[str]) -> Iterator[Metric]:
+    held = sum(partition.locks for partition in found.partitions)
+    yield _gauge("denyut_locks_held", "Locks of the app's own code that are held.", held)
+    for what, text in (
+        ("taken", "Locks that were taken."),
+        ("lapsed", "Locks that were taken from a holder who had not renewed them in time."),
+    ):
+        family = CounterMetricFamily(f"denyut_locks_{what}", text)
+        family.add_metric([], counters[f"lock_{what}"])
+        yield family
 
 
 def _letters(counters: Counter[str], what: str, kind: Any, name: str, text: str) -> Metric:

@@ -24,7 +24,8 @@ class Partition:
     """One partition at ``now_us``. Times are microseconds of Redis' clock; None if there is no job.
 
     ``leases`` gives the deadline of every job that holds a lease: those that run, and those that have
-    ended and whose callbacks are not sent yet. What is ``held`` is ``queued``, too.
+    ended and whose callbacks are not sent yet. What is ``held`` is ``queued``, too. ``locks`` counts those of
+    the user's own code.
     """
 
     now_us: int
@@ -36,11 +37,12 @@ class Partition:
     done: int
     first_due: int | None
     first_queued: int | None
+    locks: int = 0
 
     @classmethod
     def from_reply(cls, reply: list[Any]) -> Partition:
         """Build it from the reply of the script."""
-        now, counters, leases, scheduled, queued, held, done, first_due, first_queued = reply
+        now, counters, leases, scheduled, queued, held, done, first_due, first_queued, locks = reply
         return cls(
             now_us=int(now),
             counters={name: int(count) for name, count in _pairs(counters)},
@@ -51,6 +53,7 @@ class Partition:
             done=done,
             first_due=_time(first_due) if first_due else None,
             first_queued=_time(first_queued) if first_queued else None,
+            locks=locks,
         )
 
     @property
@@ -87,7 +90,9 @@ def read_partitions(pulse: Denyut, client: Any) -> list[Partition]:
         redis.exceptions.RedisError: if they cannot be read.
     """
     calls = [
-        PARTITION.with_([keys.leases, keys.schedule, keys.queued, keys.held, keys.done, keys.counters])
+        PARTITION.with_(
+            [keys.leases, keys.schedule, keys.queued, keys.held, keys.done, keys.counters, keys.locks]
+        )
         for keys in pulse.keys.all_partitions()
     ]
     return [Partition.from_reply(reply) for reply in run_all(client, calls)]

@@ -17,6 +17,7 @@ def test_celery_finds_the_command_through_its_entry_point():
 def test_all_commands_are_there():
     assert set(denyut.commands) == {
         "jobs",
+        "locks",
         "median",
         "doctor",
         "exporter",

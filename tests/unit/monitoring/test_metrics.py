@@ -155,6 +155,14 @@ def test_accepted_jobs_that_are_nowhere_are_told():
     assert told["denyut_jobs_missing"] == 2
 
 
+def test_locks_are_counted():
+    told = Exposition(partition(locks=2, counters={"lock_taken": 7, "lock_lapsed": 1}), partition(locks=1))
+    assert told["denyut_locks_held"] == 3
+    assert told["denyut_locks_taken_total"] == 7
+    assert told["denyut_locks_lapsed_total"] == 1
+    assert Exposition()["denyut_locks_taken_total"] == 0, "a rate begins at zero"
+
+
 def test_a_job_store_is_told_if_there_is_one():
     told = {"jobs": 3, "oldest_s": 4.5, "refused": {"j": "why"}, "written": 9, "writes": 2, "failures": 1}
     metrics = Exposition(store=Backlog(**told, error="gone", error_age_s=1.0))

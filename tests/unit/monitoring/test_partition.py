@@ -66,3 +66,9 @@ def test_a_job_that_was_accepted_and_is_in_no_index_is_missing(make_desk):
     desk.index("schedule", "b", 1)
     desk.index("leases", "c", 1)
     assert look(desk).missing == 1
+
+
+def test_locks_are_counted_until_their_time_is_over(make_desk):
+    desk = make_desk(denyut_partitions=1)
+    desk.client.zadd(desk.pulse.keys.partition(0).locks, {"a": desk.ago(-60), "b": desk.ago(1)})
+    assert look(desk).locks == 1
