@@ -93,3 +93,10 @@ def every_reply_is_lost() -> Iterator[list[str]]:
         yield names
     finally:
         scripts._quick = quick
+
+
+def another_takes(locks, name="a"):
+    """What Redis has when another has taken the lock over."""
+    at = locks.keys.lock(name).lock
+    fence = int(locks.store.client.hget(at, "fence"))
+    locks.store.client.hset(at, mapping={"token": "other", "fence": fence + 1})

@@ -1,30 +1,18 @@
-"""``app.denyut.lock()`` in one process, and among processes that are killed and stopped."""
+"""``app.denyut.lock()`` in one process."""
 
 from __future__ import annotations
 
 import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from threading import Event
 from time import monotonic
 
 import pytest
 from redis.exceptions import RedisError
 from support import wait_until
-from unit.tasks.locks.conftest import TTL, every_reply_is_lost
+from unit.tasks.locks.conftest import TTL, another_takes, every_reply_is_lost
 
 from denyut.errors import InvalidLock, LockHeldHere, LockLost, LockTaken
-from denyut.tasks.locks.lock import let_go
-from denyut.tasks.run import JobRun, activate
-from denyut.tasks.slots import UNLOCKED, SlotBlock, use_block
-
-
-def another_takes(locks, name="a"):
-    """What Redis has when another has taken the lock over."""
-    at = locks.keys.lock(name).lock
-    fence = int(locks.store.client.hget(at, "fence"))
-    locks.store.client.hset(at, mapping={"token": "other", "fence": fence + 1})
 
 
 def test_a_lock_is_held_inside_a_with_block(locks, held):
@@ -260,159 +248,3 @@ def test_a_flush_under_a_held_lock_costs_it_nothing_while_nobody_takes_it(locks)
         lock.check()
         with ThreadPoolExecutor(1) as pool:
             assert not pool.submit(locks.lock("a").acquire, 0).result()
-
-
-# ---- in jobs ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def block():
-    block = SlotBlock.create(4)
-    use_block(block)
-    yield block
-    use_block(None)
-    block.close()
-
-
-@pytest.fixture
-def run(block, locks):
-    slot = block.slot(0)
-    slot.begin(job_id="j", task="t", partition=0, fence=7, attempt=1, owner="w")
-    run = JobRun(id="j", task="t", fence=7, slot=slot, pulse=locks)
-    with activate(run):
-        yield run
-    let_go(run)
-
-
-def test_a_lock_of_a_job_is_noted_for_its_heartbeat_and_no_thread_is_started(locks, run, block, held):
-    with locks.lock("a") as lock:
-        assert held("a")["job"] == "j"
-        assert block.read(0).locks == 1
-        assert block.lock_place(0, 0).read(7, 1, "j").fence == lock.fence
-        assert not locks.lock_keeper._holds
-    assert block.read(0).locks == 0
-
-
-def test_a_job_hears_of_a_lost_lock_by_its_progress_once(locks, run, block):
-    lock, other = locks.lock("a"), locks.lock("b")
-    lock.acquire()
-    other.acquire()
-    block.lock_place(0, 0).answer(lock.fence, None)
-    block.flag(0, 7, UNLOCKED)
-    with pytest.raises(LockLost, match="lock 'a'"):
-        run.progress(1, 2)
-    run.progress(2, 2)
-    assert not lock.held
-    assert other.held
-
-
-def test_a_job_that_has_released_its_lock_does_not_care_who_has_it(locks, run, block):
-    lock = locks.lock("a")
-    lock.acquire()
-    block.lock_place(0, 0).answer(lock.fence, None)
-    block.flag(0, 7, UNLOCKED)
-    with pytest.raises(LockLost):
-        lock.release()
-    run.progress(1, 2)
-
-
-def test_what_a_job_leaves_behind_is_released(locks, run, block, held):
-    for name in ("a", "b"):
-        locks.lock(name).acquire()
-    locks.lock("light", 60, renew=False).acquire()
-    let_go(run)
-    assert not any("token" in held(name) for name in ("a", "b", "light"))
-    assert block.read(0).locks == 0
-
-
-def test_a_lock_that_was_lost_is_not_released_by_the_end_of_its_job(locks, run, held, caplog):
-    locks.lock("a").acquire()
-    another_takes(locks)
-    let_go(run)
-    assert held("a")["token"] == "other"
-    assert "job j: lock 'a'" in caplog.text
-
-
-def test_a_task_that_is_called_in_place_leaves_no_lock_behind_either(locks, held):
-    @locks.app.task(name="t.forgets", shared=False)
-    def forgets():
-        locks.lock("a").acquire()
-        return "token" in held("a")
-
-    assert forgets.apply().get()
-    assert "token" not in held("a")
-
-
-# ---- other processes -------------------------------------------------------------------------------
-
-
-def tell(process, word):
-    process.stdin.write(f"{word}\n")
-    process.stdin.flush()
-
-
-def test_of_two_processes_that_take_it_a_thousand_times_no_two_have_it_at_once(elsewhere, tmp_path):
-    diary = tmp_path / "diary"
-    both = [elsewhere("contend", "a", "500", str(diary)) for _ in range(2)]
-    assert [each.stdout.readline() for each in both] == ["ready\n"] * 2
-    for each in both:
-        tell(each, "go")
-    assert [each.stdout.readline() for each in both] == ["done\n"] * 2
-    lines = [line.split() for line in diary.read_text().splitlines()]
-    inside, outside = lines[::2], lines[1::2]
-    assert len(inside) == 1000
-    assert {word for word, _, _ in inside} == {"in"}
-    assert [line[1:] for line in inside] == [line[1:] for line in outside]
-    fences = [int(fence) for _, _, fence in inside]
-    assert all(a < b for a, b in pairwise(fences))
-    turns = sum(a[1] != b[1] for a, b in pairwise(inside))
-    assert turns > 300, "they take turns"
-
-
-def test_the_lock_of_a_killed_process_is_free_within_its_ttl(locks, elsewhere):
-    holder = elsewhere("hold", "a")
-    fence = int(holder.stdout.readline())
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    began = monotonic()
-    with locks.lock("a", timeout=10) as lock:
-        assert monotonic() - began < TTL + 1
-        assert lock.fence > fence
-
-
-def test_a_process_that_was_stopped_past_its_ttl_is_refused_when_it_goes_on(locks, elsewhere, held):
-    holder = elsewhere("hold", "a")
-    fence = int(holder.stdout.readline())
-    os.kill(holder.pid, signal.SIGSTOP)
-    with locks.lock("a", timeout=10) as lock:
-        assert lock.fence > fence
-        os.kill(holder.pid, signal.SIGCONT)
-        for word in ("check", "extend", "release"):
-            tell(holder, word)
-            assert holder.stdout.readline() == "LockLost\n"
-        assert held("a")["fence"] == str(lock.fence)
-        lock.check()
-
-
-@pytest.mark.parametrize("word", ["extend", "release"])
-def test_a_process_that_was_stopped_and_asks_without_a_check_is_refused(locks, elsewhere, held, word):
-    holder = elsewhere("hold", "a")
-    holder.stdout.readline()
-    os.kill(holder.pid, signal.SIGSTOP)
-    with locks.lock("a", timeout=10) as lock:
-        os.kill(holder.pid, signal.SIGCONT)
-        tell(holder, word)
-        assert holder.stdout.readline() == "LockLost\n"
-        assert held("a")["fence"] == str(lock.fence)
-
-
-def test_a_killed_waiter_is_passed_over(locks, elsewhere):
-    with locks.lock("a"):
-        waiter = elsewhere("hold", "a")
-        wait_until(lambda: int(locks.store.client.info("clients")["blocked_clients"]), what="him")
-        os.kill(waiter.pid, signal.SIGKILL)
-        waiter.wait()
-        wait_until(lambda: not int(locks.store.client.info("clients")["blocked_clients"]), what="his end")
-    began = monotonic()
-    with locks.lock("a", timeout=30):
-        assert monotonic() - began < 1.0
