@@ -106,6 +106,13 @@ class Settings:
     outbox_interval: float = _number(
         1.0, 0.05, 60.0, "Time between two looks into an outbox that nobody has told of anything.", unit="s"
     )
+    audit_retention: float = _number(
+        31_536_000.0,
+        1.0,
+        3_153_600_000.0,
+        "How long the database keeps what was done by hand.",
+        unit="s",
+    )
     prefix: str = _text("denyut", "First part of every key.", kind="prefix")
     partitions: int = _number(16, 1, 1024, "Parts of the keyspace; fixed once jobs exist.")
     redis_timeout: float = _number(5.0, 0.1, 300.0, "Longest wait for one reply of Redis.", unit="s")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyCommitted",
     "AlreadyRetried",
+    "AuditFailed",
     "ConfigurationError",
     "DenyutError",
     "EmbeddedUnavailable",
@@ -44,6 +45,7 @@ __all__ = [
     "RecorderClosed",
     "SchemaMismatch",
     "StaleWriter",
+    "StoreUnavailable",
     "StreamDegraded",
     "Unfingerprintable",
     "UnknownJob",
@@ -213,6 +215,14 @@ class NotReleasable(DenyutError):
 
 class UnknownJob(DenyutError, LookupError):
     """No job with this id is known."""
+
+
+class AuditFailed(DenyutError):
+    """Something was done by hand, and that could not be noted in the audit. It is not undone."""
+
+
+class StoreUnavailable(DenyutError):
+    """The job store cannot be asked now; the log, and ``denyut doctor``, say why. Try again later."""
 
 
 class JobGone(UnknownJob):

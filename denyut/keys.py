@@ -226,6 +226,10 @@ class Keys:
         """Return the key of the Hash of what is known of the job store: writes, failures, the last error."""
         return f"{self.prefix}:{{w}}:saving"
 
+    def audit(self) -> str:
+        """Return the key of the Hash (id -> JSON) of what was done by hand, until the job store has it."""
+        return f"{self.prefix}:{{w}}:audit"
+
     def compared(self) -> str:
         """Return the key of the run id of the server that has what the job store says it should have."""
         return f"{self.prefix}:{{w}}:compared"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Table
 
-__all__ = ["save_events", "save_gone", "save_jobs"]
+__all__ = ["insert_into", "save_events", "save_gone", "save_jobs"]
 
 
 def save_jobs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -22,7 +22,7 @@ def save_jobs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None
     if not rows:
         return
     jobs, _ = tables()
-    insert = _insert(connection, jobs)
+    insert = insert_into(connection, jobs)
     others = {c.name: insert.excluded[c.name] for c in jobs.c if not c.primary_key}
     statement = insert.on_conflict_do_update(
         index_elements=["prefix", "id"], set_=others, where=jobs.c.version < insert.excluded.version
@@ -36,7 +36,7 @@ def save_events(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> No
         return
     _, events = tables()
     ordered = sorted(rows, key=lambda row: (str(row["job_id"]), row["ms"], row["seq"]))
-    connection.execute(_insert(connection, events).on_conflict_do_nothing(), ordered)
+    connection.execute(insert_into(connection, events).on_conflict_do_nothing(), ordered)
 
 
 def save_gone(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -44,13 +44,14 @@ def save_gone(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None
     if not rows:
         return
     gone = gone_table()
-    insert = _insert(connection, gone)
+    insert = insert_into(connection, gone)
     others = {c.name: insert.excluded[c.name] for c in gone.c if not c.primary_key}
     statement = insert.on_conflict_do_update(index_elements=["prefix", "id"], set_=others)
     connection.execute(statement, sorted(rows, key=lambda row: str(row["id"])))
 
 
-def _insert(connection: Connection, table: Table) -> Any:
+def insert_into(connection: Connection, table: Table) -> Any:
+    """Return an INSERT that knows what to do with rows that are there (``on_conflict_...``)."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as postgresql
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text, and_
 
-__all__ = ["EVENTS", "GONE", "JOBS", "gone_table", "metadata", "tables"]
+__all__ = ["AUDIT", "EVENTS", "GONE", "JOBS", "audit_table", "gone_table", "metadata", "tables"]
 
-JOBS, EVENTS, GONE = "denyut_jobs", "denyut_events", "denyut_gone"
+JOBS, EVENTS, GONE, AUDIT = "denyut_jobs", "denyut_events", "denyut_gone", "denyut_audit"
 
 
 @cache
@@ -67,6 +67,7 @@ def metadata() -> MetaData:
         Column("gone_at", BigInteger, nullable=False),  # when its row was deleted
     )
     Index("ix_denyut_gone_at", gone.c.prefix, gone.c.gone_at)
+    _add_audit(found)
     return found
 
 
@@ -84,6 +85,33 @@ def _some(name: str, jobs: Table, where: Any, *columns: str) -> None:
     """Index only the rows that are ``where``: others cost nothing, and no other query takes this index."""
     parts = [jobs.c[column] for column in ("prefix", *columns)]
     Index(name, *parts, postgresql_where=where, sqlite_where=where)
+
+
+def audit_table() -> Table:
+    """Return the table of what was done by hand."""
+    return metadata().tables[AUDIT]
+
+
+def _add_audit(found: MetaData) -> None:
+    audit = Table(
+        AUDIT,
+        found,
+        Column("prefix", String(64), primary_key=True),
+        Column("id", String(32), primary_key=True),  # of the entry: random
+        Column("at", BigInteger, nullable=False),  # us of Redis' clock
+        Column("actor", Text, nullable=False),
+        Column("host", Text, nullable=False),  # of the process that did it, and its pid
+        Column("pid", BigInteger, nullable=False),
+        Column("action", String(32), nullable=False),
+        Column("job_id", Text),  # NULL: not of one job
+        Column("state_before", String(16)),
+        Column("state_after", String(16)),
+        Column("outcome", Text, nullable=False),
+        Column("reason", Text, nullable=False),
+        Column("more", Text, nullable=False),  # JSON text in ASCII
+    )
+    Index("ix_denyut_audit_at", audit.c.prefix, audit.c.at, audit.c.id)
+    Index("ix_denyut_audit_job", audit.c.prefix, audit.c.job_id, audit.c.at, audit.c.id)
 
 
 def tables() -> tuple[Table, Table]:

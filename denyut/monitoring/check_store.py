@@ -26,6 +26,8 @@ def check_store(pulse: Denyut, client: Any) -> Check:
     waiting = (
         f"{found.jobs} job(s) wait to be written to {hide_password(url)}, {found.oldest_s:.1f} s at most"
     )
+    if found.audit:
+        waiting += f", and {found.audit} action(s) by hand"
     if found.error:
         message = f"{waiting}; it could not be written {found.error_age_s:.1f} s ago: {found.error}"
         return Check.fail(

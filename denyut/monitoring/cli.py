@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from denyut.monitoring.cli_audit import audit
 from denyut.monitoring.cli_cancel import cancel, release
 from denyut.monitoring.cli_dead import dead, retry
 from denyut.monitoring.cli_doctor import doctor
@@ -33,5 +34,5 @@ def denyut() -> None:
 
 for _command in (cancel, dead, explain, reindex, release, restore, retry, reschedule):
     jobs.add_command(_command)
-for _command in (jobs, locks, median, doctor, exporter, migrate, outbox, worker_median):
+for _command in (audit, jobs, locks, median, doctor, exporter, migrate, outbox, worker_median):
     denyut.add_command(_command)

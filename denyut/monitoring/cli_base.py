@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     from denyut.app import Denyut
 
-__all__ = ["as_json", "command"]
+__all__ = ["as_json", "command", "reason_option"]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+reason_option = click.option("--reason", default="", help="Why; kept with the job, or in the audit.")
 
 
 def command(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command
+from denyut.monitoring.cli_base import as_json, command, reason_option
+from denyut.tasks.actor import actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,27 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "release"]
 
 _ids = click.argument("job_ids", metavar="ID...", nargs=-1, required=True)
-_reason = click.option("--reason", default="", help="Why; kept with the job.")
 
 
 @click.command()
 @_ids
-@_reason
+@reason_option
 @as_json
 @command
 def cancel(pulse: Denyut, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Cancel jobs: one that waits ends at once, one that runs is told to stop."""
-    _each(job_ids, lambda job_id: pulse.jobs.cancel(job_id, reason=reason, by=_user()), as_json)
+    _each(job_ids, lambda job_id: pulse.jobs.cancel(job_id, reason=reason, by=actor()), as_json)
 
 
 @click.command()
 @_ids
-@_reason
+@reason_option
 @as_json
 @command
 def release(pulse: Denyut, job_ids: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Take running jobs away from their workers: they run again, and no budget counts it."""
-    _each(job_ids, lambda job_id: pulse.jobs.release(job_id, reason=reason, by=_user()), as_json)
+    _each(job_ids, lambda job_id: pulse.jobs.release(job_id, reason=reason, by=actor()), as_json)
 
 
 def _each(job_ids: tuple[str, ...], act: Callable[[str], Any], as_json: bool) -> None:
@@ -57,14 +57,3 @@ def _each(job_ids: tuple[str, ...], act: Callable[[str], Any], as_json: bool) ->
             click.echo(json_text(asdict(done), indent=None) if as_json else clean(str(done)))
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _user() -> str:
-    """Return who gives the command: the user and the host."""
-    from getpass import getuser
-    from socket import gethostname
-
-    try:
-        return f"{getuser()}@{gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in a container
-        return f"user@{gethostname()}"

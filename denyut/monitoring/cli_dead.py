@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command
+from denyut.monitoring.cli_base import as_json, command, reason_option
 from denyut.monitoring.cli_jobs import _cursor, _job_id
+from denyut.tasks.actor import actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,16 +86,17 @@ def show(pulse: Denyut, job_id: str, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="Every dead letter (of --task, if that is given).")
 @_task
 @_from_checkpoint
+@reason_option
 @as_json
 @command
 def retry_dead(
-    pulse: Denyut, job_ids: list[str], every: bool, task: str | None, from_checkpoint: bool, as_json: bool
+    pulse: Denyut, job_ids: list[str], every: bool, task: str | None, as_json: bool, **how: Any
 ) -> None:
     """Retry dead letters: each becomes a new job, and leaves the list."""
     if bool(job_ids) == every or (task and not every):
         raise click.UsageError("name the jobs, or say --all (with --task for those of one task)")
     ids = _every(pulse, task) if every else job_ids
-    _retry(ids, lambda job_id: pulse.jobs.retry(job_id, from_checkpoint=from_checkpoint), as_json)
+    _retry(ids, lambda job_id: pulse.jobs.retry(job_id, by=actor(), **how), as_json)
 
 
 @dead.command()
@@ -102,10 +104,17 @@ def retry_dead(
 @_task
 @click.option("--older-than", type=click.FloatRange(min=0), help="Only those that died so many seconds ago.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@reason_option
 @as_json
 @command
 def purge(
-    pulse: Denyut, job_ids: list[str], task: str | None, older_than: float | None, yes: bool, as_json: bool
+    pulse: Denyut,
+    job_ids: list[str],
+    task: str | None,
+    older_than: float | None,
+    yes: bool,
+    reason: str,
+    as_json: bool,
 ) -> None:
     """Let go of dead letters for ever: those named, or all that fit."""
     from denyut.monitoring.text import clean, json_text
@@ -115,7 +124,9 @@ def purge(
         which += f" of task {clean(task)}" if task else ""
         which += f" older than {older_than:g} s" if older_than is not None else ""
         click.confirm(f"Purge {which}?", abort=True, err=True)
-    purged = pulse.jobs.purge(*job_ids, task=task, older_than=older_than, every=True)
+    purged = pulse.jobs.purge(
+        *job_ids, task=task, older_than=older_than, every=True, reason=reason, by=actor()
+    )
     click.echo(json_text({"purged": purged}) if as_json else f"purged {purged} dead letter(s)")
 
 
@@ -123,12 +134,12 @@ def purge(
 @click.argument("job_id", metavar="ID", callback=_job_id)
 @_from_checkpoint
 @_force
+@reason_option
 @as_json
 @command
-def retry(pulse: Denyut, job_id: str, from_checkpoint: bool, force: bool, as_json: bool) -> None:
+def retry(pulse: Denyut, job_id: str, as_json: bool, **how: Any) -> None:
     """Retry one job that has ended: a new job with the same message."""
-    again = lambda old: pulse.jobs.retry(old, from_checkpoint=from_checkpoint, force=force)  # noqa: E731
-    _retry([job_id], again, as_json)
+    _retry([job_id], lambda old: pulse.jobs.retry(old, by=actor(), **how), as_json)
 
 
 def _every(pulse: Denyut, task: str | None) -> Iterator[str]:

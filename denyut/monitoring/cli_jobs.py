@@ -75,11 +75,14 @@ def show(pulse: Denyut, job_id: str, as_json: bool) -> None:
 @command
 def list_(pulse: Denyut, limit: int, cursor: str | None, as_json: bool, **filters: Any) -> None:
     """List live jobs, and those that have ended and are still known; newest first."""
+    from denyut.errors import DenyutError
     from denyut.monitoring.facts import summary
     from denyut.monitoring.text import columns, json_text
 
     try:
         page = _page(pulse, limit, cursor, filters)
+    except DenyutError:  # some are ValueErrors, too, and no fault of the options
+        raise
     except ValueError as exc:
         raise click.UsageError(str(exc)) from exc
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command
+from denyut.monitoring.cli_base import as_json, command, reason_option
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
@@ -45,16 +45,17 @@ def list_locks(pulse: Denyut, as_json: bool) -> None:
 @locks.command()
 @click.argument("name")
 @click.option("--fence", type=int, required=True, help="Of the hold that is meant, as the list shows it.")
+@reason_option
 @as_json
 @command
-def release(pulse: Denyut, name: str, fence: int, as_json: bool) -> None:
+def release(pulse: Denyut, name: str, fence: int, reason: str, as_json: bool) -> None:
     """Take a lock away from a holder that is gone, or stuck.
 
     The holder is told within a heartbeat, but may be writing just now: only what compares fences refuses him.
     """
     from denyut.monitoring.text import clean, json_text
 
-    pulse.locks.release(name, fence)
+    pulse.locks.release(name, fence, reason=reason)
     told = {"name": name, "fence": fence, "released": True}
     text = f"lock {clean(name)} was released; its holder had fence {fence}"
     click.echo(json_text(told, indent=None) if as_json else text)

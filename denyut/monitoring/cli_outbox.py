@@ -59,10 +59,13 @@ def list_(pulse: Denyut, aside: bool, limit: int, as_json: bool) -> None:
 def retry(pulse: Denyut, job_ids: list[str], every: bool, as_json: bool) -> None:
     """Let rows be tried again, at once."""
     from denyut.database.outbox_hands import retry_rows
+    from denyut.tasks.saving.audit import audited
 
     _check_which(job_ids, every=every)
     prefix, ids = pulse.settings.prefix, None if every else job_ids
-    count = sum(_each(pulse, lambda connection: retry_rows(connection, prefix, ids)))
+    with audited(pulse, "outbox retry", ids=ids, every=every) as entry:
+        count = sum(_each(pulse, lambda connection: retry_rows(connection, prefix, ids)))
+        entry.more["count"] = count
     pulse.outbox.poker.poke()
     _say(count, "are tried again", "retried", job_ids, as_json=as_json)
 
@@ -76,13 +79,16 @@ def retry(pulse: Denyut, job_ids: list[str], every: bool, as_json: bool) -> None
 def purge(pulse: Denyut, job_ids: list[str], every: bool, yes: bool, as_json: bool) -> None:
     """Delete rows for ever: their jobs will never be."""
     from denyut.database.outbox_hands import purge_rows
+    from denyut.tasks.saving.audit import audited
 
     _check_which(job_ids, every=every)
     if not yes:
         which = "all rows that are set aside" if every else f"{len(job_ids)} row(s)"
         click.confirm(f"Delete {which}? Their jobs will never be", abort=True, err=True)
     prefix, ids = pulse.settings.prefix, None if every else job_ids
-    count = sum(_each(pulse, lambda connection: purge_rows(connection, prefix, ids)))
+    with audited(pulse, "outbox purge", ids=ids, every=every) as entry:
+        count = sum(_each(pulse, lambda connection: purge_rows(connection, prefix, ids)))
+        entry.more["count"] = count
     _say(count, "are deleted", "purged", job_ids, as_json=as_json)
 
 

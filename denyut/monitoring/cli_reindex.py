@@ -20,7 +20,7 @@ __all__ = ["reindex"]
 def reindex(pulse: Denyut, as_json: bool) -> None:
     """Put jobs back into the indexes that have lost them (keys deleted by hand, or evicted)."""
     from denyut.monitoring.text import json_text
-    from denyut.tasks.reindex import reindex as put_back
+    from denyut.tasks.actor import actor
 
-    count = put_back(pulse)
+    count = pulse.jobs.reindex(by=actor())
     click.echo(json_text({"put_back": count}) if as_json else f"{count} job(s) were put back")

@@ -20,7 +20,7 @@ __all__ = ["restore"]
 def restore(pulse: Denyut, as_json: bool) -> None:
     """Put back from the job store what Redis has lost (workers do it by themselves after a loss)."""
     from denyut.monitoring.text import json_text
-    from denyut.tasks.saving.put_back import compare
+    from denyut.tasks.actor import actor
 
-    count = compare(pulse, pulse.store.client)
+    count = pulse.jobs.restore(by=actor())
     click.echo(json_text({"put_back": count}) if as_json else f"{count} job(s) were put back")

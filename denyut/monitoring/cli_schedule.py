@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from denyut.monitoring.cli_base import as_json, command
+from denyut.monitoring.cli_base import as_json, command, reason_option
 from denyut.monitoring.cli_jobs import _job_id
 from denyut.monitoring.cli_times import moment, seconds
+from denyut.tasks.actor import actor
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,16 +23,19 @@ __all__ = ["reschedule"]
 @click.argument("job", metavar="ID", callback=_job_id)
 @click.option("--in", "countdown", callback=seconds, help="Due in 90, 90s, 10m, 2h, 1d; 0 is now.")
 @click.option("--at", "eta", callback=moment, help="Due at this time (ISO 8601; no zone: this host's).")
+@reason_option
 @as_json
 @command
-def reschedule(pulse: Denyut, job: str, countdown: float | None, eta: datetime | None, as_json: bool) -> None:
+def reschedule(
+    pulse: Denyut, job: str, countdown: float | None, eta: datetime | None, reason: str, as_json: bool
+) -> None:
     """Give a scheduled job, or a retry that waits, another time."""
     from denyut.monitoring.text import age, clean, json_text
 
     if (countdown is None) == (eta is None):
         raise click.UsageError("say either --in or --at")
     try:
-        done = pulse.jobs.reschedule(job, eta=eta, countdown=countdown)
+        done = pulse.jobs.reschedule(job, eta=eta, countdown=countdown, reason=reason, by=actor())
     except ValueError as exc:
         raise click.ClickException(str(exc)) from exc
     if as_json:

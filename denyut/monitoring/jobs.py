@@ -8,21 +8,17 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from denyut.errors import UnknownJob
+from denyut.monitoring.actions import Actions, check_limit
 from denyut.monitoring.cache import StatusCache
 from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
 from denyut.monitoring.story import Story, tell_story
 from denyut.states import State
-from denyut.tasks.again import retry_job
-from denyut.tasks.cancellation import Cancellation, cancel_job
 from denyut.tasks.claim import us
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.history import JobEvent, job_events
 from denyut.tasks.key import check_id
 from denyut.tasks.missing import no_such_job
-from denyut.tasks.purge import purge_some
-from denyut.tasks.release import Release, release_job
-from denyut.tasks.reschedule import Rescheduled, reschedule
 from denyut.tasks.result import decode_result
 from denyut.tasks.saving.recall import recall
 from denyut.tasks.times import seconds_until
@@ -34,8 +30,6 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
 
 __all__ = ["DeadPage", "Jobs", "Page"]
-
-_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,7 @@ class DeadPage:
     cursor: str | None
 
 
-class Jobs:
+class Jobs(Actions):
     """The jobs of one app, for whoever watches over them.
 
     Args:
@@ -67,7 +61,7 @@ class Jobs:
     """
 
     def __init__(self, pulse: Denyut) -> None:
-        self._pulse = pulse
+        super().__init__(pulse)
         self._cache = StatusCache(lambda job_id: read_statuses(pulse, [job_id])[0])
 
     def get(self, job_id: str, *, fresh: bool = False) -> Status:
@@ -115,7 +109,7 @@ class Jobs:
             ValueError: for an unknown state, a limit out of range, times that are none or of which the
                 later one comes first, or a cursor that is none.
         """
-        _check_limit(limit)
+        check_limit(limit)
         wanted = _wanted(self._pulse, _state(state), task, key, since, until)
         ids, position, complete = find_jobs(self._pulse, wanted, limit=limit, cursor=cursor)
         # Some may have moved on since they were found.
@@ -167,61 +161,9 @@ class Jobs:
         Raises:
             ValueError: for a limit out of range, or a cursor that is none.
         """
-        _check_limit(limit)
+        check_limit(limit)
         ids, position = find_dead(self._pulse, task=task, limit=limit, cursor=cursor)
         return DeadPage(read_letters(self._pulse, ids), position)
-
-    def retry(self, job_id: str, *, from_checkpoint: bool = False, force: bool = False) -> Any:
-        """Make a new job of one that has ended, and return its ``AsyncResult``.
-
-        See :func:`denyut.tasks.again.retry_job` for what the new job keeps of the old one.
-
-        Args:
-            job_id: a job that has ended and whose message is kept: a dead letter, or any but a
-                completed one within its retention.
-            from_checkpoint: begin at the last checkpoint of the old job.
-            force: also if it has been retried already.
-
-        Raises:
-            InvalidKey, UnknownJob: if there is no such job.
-            AlreadyRetried: naming the job that it became.
-            NotRetryable: saying why it cannot be retried.
-            kombu.exceptions.OperationalError: it could not be published; nothing was retried.
-        """
-        new_id = retry_job(self._pulse, job_id, from_checkpoint=from_checkpoint, force=force)
-        return self._pulse.app.AsyncResult(new_id)
-
-    def purge(
-        self, *job_ids: str, task: str | None = None, older_than: float | None = None, every: bool = False
-    ) -> int:
-        """Let go of dead letters for ever, and return how many they were.
-
-        Args:
-            job_ids: these; or, if none is named, all that fit:
-            task: only those of this task.
-            older_than: only those that died so many seconds ago.
-            every: all there are, if neither is given.
-
-        Raises:
-            ValueError: if nothing says which.
-        """
-        if not job_ids and task is None and older_than is None and not every:
-            raise ValueError("say which: job ids, task=, older_than=, or every=True for all dead letters")
-        return purge_some(self._pulse, [check_id(i) for i in job_ids], task=task, older_than=older_than)
-
-    def reschedule(self, job_id: str, *, eta: Any = None, countdown: float | None = None) -> Rescheduled:
-        """Give a job that is SCHEDULED or RETRYING another time; any other is left as it is.
-
-        Args:
-            job_id: the task id.
-            eta: when it shall be due (datetime, or ISO 8601 text); a time that has passed is now.
-            countdown: or in how many seconds; 0 is now.
-
-        Raises:
-            InvalidKey: if ``job_id`` cannot be the id of a job.
-            ValueError: if not exactly one of both is given, or it cannot be meant.
-        """
-        return reschedule(self._pulse, job_id, eta=eta, countdown=countdown)
 
     # ``list`` is a method here, which hides the type from the annotations below it.
     def events(self, job_id: str) -> Sequence[JobEvent]:
@@ -260,51 +202,6 @@ class Jobs:
                 raise no_such_job(self._pulse, job_id, "there is no result any more")
             raise UnknownJob(f"job {job_id!r} has no result: it is {status.verdict}")
         return decode_result(text, conf.result_accept_content or conf.accept_content)
-
-    def cancel(self, job_id: str, *, reason: str = "", by: str | None = None) -> Cancellation:
-        """Cancel a job in whatever state it is; on one that has ended it changes nothing and says so.
-
-        One that waits ends at once. One that runs is told to stop: ``JobCancelled`` is raised in its
-        body (see docs/cancel.md for each pool), and after ``denyut_interrupt_grace`` seconds its
-        process is killed. Its result becomes REVOKED, its error links are called, its chord fails.
-
-        Args:
-            job_id: the task id.
-            reason: why, for whoever waits for its result.
-            by: who; None: the pid and host of this process.
-
-        Returns:
-            ``cancelled``, ``requested`` (it runs), or ``ended`` (it had already).
-
-        Raises:
-            InvalidKey: if ``job_id`` cannot be the id of a job.
-            UnknownJob: if there is no such job, or none any more.
-        """
-        return cancel_job(self._pulse, job_id, reason=reason, by=by)
-
-    def release(self, job_id: str, *, reason: str = "", by: str | None = None) -> Release:
-        """Take a running job away from its worker: it runs again, from its last checkpoint.
-
-        The attempt is told to stop (``LeaseLost``), and whatever it still writes is refused. It counts
-        neither as a failure nor as a crash.
-
-        Args:
-            job_id: the task id.
-            reason: why, for its story.
-            by: who; None: the pid and host of this process.
-
-        Raises:
-            InvalidKey: if ``job_id`` cannot be the id of a job.
-            UnknownJob: if there is no such job, or none any more.
-            NotReleasable: if it does not run, or was cancelled.
-            kombu.exceptions.OperationalError: it could not be published now; recovery does.
-        """
-        return release_job(self._pulse, job_id, reason=reason, by=by)
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= _MOST:
-        raise ValueError(f"limit={limit!r}: must be from 1 to {_MOST}")
 
 
 def _state(name: str | None) -> State | None:

@@ -10,6 +10,7 @@ from denyut.errors import NotReleasable
 from denyut.scripts import run_all
 from denyut.tasks.locks.naming import check_name
 from denyut.tasks.locks.steps import Held, release_call
+from denyut.tasks.saving.audit import audited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ class Locks:
         """
         return next(iter(self._read(self._pulse.store.client, [check_name(name)])), None)
 
-    def release(self, name: str, fence: int) -> None:
+    def release(self, name: str, fence: int, *, reason: str = "", by: str | None = None) -> None:
         """Take a lock away from its holder, and wake the next. The holder is told within a beat.
 
         He may be at work in what the lock protects: what he writes from now on is refused only if his
@@ -79,13 +80,20 @@ class Locks:
         Args:
             name: of the lock.
             fence: of the hold that is meant, as :meth:`list` and :meth:`get` tell it.
+            reason: why, for the audit.
+            by: who, for the audit; None: the user and host of this process.
 
         Raises:
             NotReleasable: there is no such hold (any more).
             InvalidLock: for a name that no lock can have.
         """
+        check_name(name)
+        with audited(self._pulse, "release lock", by=by, reason=reason, name=name, fence=fence):
+            self._release(name, fence)
+
+    def _release(self, name: str, fence: int) -> None:
         pulse, now = self._pulse, monotonic()
-        held = Held(check_name(name), "", fence, 0.0, now, 0, "")
+        held = Held(name, "", fence, 0.0, now, 0, "")
         call = release_call(pulse.keys, held, lease_ttl=pulse.settings.lease_ttl, now=now, by_hand=True)
         if not run_all(pulse.store.client, [call])[0]:
             found = self.get(name)

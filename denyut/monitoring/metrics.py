@@ -178,6 +178,9 @@ def _store(store: Backlog) -> Iterator[Metric]:
     yield _gauge(
         "denyut_store_backlog", "Jobs that the job store has not seen, or not as they are now.", store.jobs
     )
+    yield _gauge(
+        "denyut_store_audit_backlog", "Actions by hand that the job store has not seen.", store.audit
+    )
     text = "How long the oldest change waits to be written to the job store."
     yield _gauge("denyut_store_backlog_age_seconds", text, store.oldest_s)
     yield _gauge("denyut_store_refused", "Jobs that the job store refuses.", len(store.refused))

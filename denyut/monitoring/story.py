@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from celery.backends.base import DisabledBackend
 from celery.states import PENDING
 
+from denyut.errors import StoreUnavailable
+from denyut.monitoring.audit import read_entries
 from denyut.monitoring.outlook import Waiting, outlook
 from denyut.monitoring.sentences import sentence, who
 from denyut.monitoring.status import read_statuses
@@ -17,11 +19,17 @@ from denyut.states import Verdict
 from denyut.tasks.history import job_events
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from denyut.app import Denyut
     from denyut.monitoring.status import Status
     from denyut.tasks.history import JobEvent
+    from denyut.tasks.saving.audit import AuditEntry
 
 __all__ = ["Story", "tell_story"]
+
+#: Most actions by hand that are told of one job; `denyut audit --job ID` has all.
+_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,8 @@ class Story:
     verdict: Verdict
     reason: str
     next: str
+    #: What was done to it by hand, oldest first; None: the job store could not be asked.
+    audit: Sequence[AuditEntry] | None = ()
 
     def lines(self) -> list[str]:
         """Return it as lines of text: one for each event, then the verdict, then what is next."""
@@ -44,6 +54,8 @@ class Story:
         owners = {e.fence: who(e.by, e.pid) for e in self.events if e.kind == "claimed"}
         told = [f"{time_text(e.at)}  {age(e.at, now):>12}  {sentence(e, owners)}" for e in self.events]
         why = f": {clean(self.reason)}" if self.reason else ""
+        told += ["by hand: the job store could not be asked"] if self.audit is None else []
+        told += [f"{time_text(e.at)}  {age(e.at, now):>12}  {_by_hand(e)}" for e in self.audit or ()]
         return [*told, f"verdict: {self.verdict}{why}", f"next: {clean(self.next)}"]
 
     def as_dict(self) -> dict[str, Any]:
@@ -56,6 +68,7 @@ class Story:
             "next": self.next,
             "events": [{**asdict(e), "text": sentence(e, owners)} for e in self.events],
             "status": self.status.as_dict(),
+            "audit": None if self.audit is None else [entry.as_dict() for entry in self.audit],
         }
 
 
@@ -73,7 +86,30 @@ def tell_story(pulse: Denyut, job_id: str) -> Story:
     else:
         coming = outlook(status, _waiting(pulse, job_id), pulse.settings)
         reason = status.record.reason or ""
-    return Story(id=job_id, events=events, status=status, verdict=verdict, reason=reason, next=coming)
+    return Story(
+        id=job_id,
+        events=events,
+        status=status,
+        verdict=verdict,
+        reason=reason,
+        next=coming,
+        audit=_audit(pulse, job_id),
+    )
+
+
+def _audit(pulse: Denyut, job_id: str) -> list[AuditEntry] | None:
+    if not pulse.keys.stored:
+        return []
+    try:
+        return read_entries(pulse, job_id=job_id, limit=_ENTRIES).entries[::-1]
+    except StoreUnavailable:
+        return None
+
+
+def _by_hand(entry: AuditEntry) -> str:
+    moved = f" ({entry.before or 'no state'} -> {entry.after})" if entry.after != entry.before else ""
+    why = f": {entry.reason}" if entry.reason else ""
+    return clean(f"by hand: {entry.action} by {entry.actor}, {entry.outcome}{moved}{why}")
 
 
 def _waiting(pulse: Denyut, job_id: str) -> Waiting:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from denyut.database.audit import prune_audit
 from denyut.database.prune import prune, prune_gone
 from denyut.errors import SchemaMismatch
 from denyut.service import Service
 from denyut.tasks.claim import us
 from denyut.tasks.node import current_node
+from denyut.tasks.saving.audit import drain_audit
 from denyut.tasks.saving.bounded import Bounded
 from denyut.tasks.saving.put_back import put_back_lost
 from denyut.tasks.saving.writer import save
@@ -97,6 +99,7 @@ class Applier(Service):
         try:
             if monotonic() - self._compared >= COMPARE_EVERY:
                 self._bounded.do(lambda: put_back_lost(self.pulse, client), LONGEST_COMPARE)
+                self._bounded.do(lambda: drain_audit(self.pulse, client), self._patience)
                 self._compared = monotonic()
             mine = self._is_mine(client)
             ids = self.waiting(client, helping=not mine)
@@ -119,7 +122,10 @@ class Applier(Service):
         with self.pulse.database.begin() as connection:
             before = now - us(settings.gone_retention)
             gone = prune_gone(connection, settings.prefix, before, limit=BATCH)
-        self._prune_at = monotonic() + (PRUNE_EVERY if max(jobs, gone) < BATCH else 0.0)
+        with self.pulse.database.begin() as connection:
+            before = now - us(settings.audit_retention)
+            audit = prune_audit(connection, settings.prefix, before, limit=BATCH)
+        self._prune_at = monotonic() + (PRUNE_EVERY if max(jobs, gone, audit) < BATCH else 0.0)
 
     def _is_mine(self, client: Any) -> bool:
         keys = self.pulse.keys

@@ -15,7 +15,8 @@ __all__ = ["Backlog", "read_backlog"]
 class Backlog:
     """How the job store is doing. ``error`` is the last one, without the password; empty if it is up.
 
-    ``refused`` names the jobs that the store does not take, with why.
+    ``refused`` names the jobs that the store does not take, with why. ``audit`` is how many actions by hand
+    it has not seen.
     """
 
     jobs: int
@@ -26,6 +27,7 @@ class Backlog:
     failures: int
     error: str
     error_age_s: float
+    audit: int = 0
 
 
 def read_backlog(pulse: Denyut, client: Any) -> Backlog:
@@ -37,11 +39,12 @@ def read_backlog(pulse: Denyut, client: Any) -> Backlog:
     pipe = client.pipeline(transaction=False)
     pipe.time()
     pipe.hgetall(pulse.keys.saving())
+    pipe.hlen(pulse.keys.audit())
     for part in pulse.keys.all_partitions():
         pipe.zcard(part.outbox)
         pipe.zrange(part.outbox, 0, 0, withscores=True)
         pipe.hgetall(part.refused)
-    (seconds, micros), told, *rest = pipe.execute()
+    (seconds, micros), told, audit, *rest = pipe.execute()
     now = int(seconds) * 1_000_000 + int(micros)
     firsts = [page[0][1] for page in rest[1::3] if page]
     known = {name.decode(): value.decode("utf-8", "replace") for name, value in told.items()}
@@ -55,4 +58,5 @@ def read_backlog(pulse: Denyut, client: Any) -> Backlog:
         failures=int(known.get("failures", 0)),
         error=known.get("error", ""),
         error_age_s=max(now - int(known.get("error_at", now)), 0) / 1e6,
+        audit=audit,
     )

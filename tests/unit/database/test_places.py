@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, event, text
 
+from denyut.database.audit import prune_audit, read_audit
 from denyut.database.engine import Database
 from denyut.database.places import read_dead_places, read_places
 from denyut.database.prune import prune, prune_gone
@@ -161,8 +162,13 @@ def fill(database: Database) -> None:
         "INSERT INTO denyut_gone (prefix, id, state, finished_at, gone_at) "
         f"SELECT 'd', 'j' || n, 'FAILED', n, n FROM {source}"
     )
+    audit = (
+        "INSERT INTO denyut_audit (prefix, id, at, actor, host, pid, action, job_id, outcome, reason, more) "
+        "SELECT 'd', CAST(n AS VARCHAR(32)), n, 'me', 'h', 1, 'cancel', 'j' || n, 'done', '', '{}' "
+        f"FROM {source}"
+    )
     with database.begin() as connection:
-        for statement in (jobs, events, gone, "ANALYZE"):
+        for statement in (jobs, events, gone, audit, "ANALYZE"):
             connection.execute(text(statement))
 
 
@@ -183,6 +189,10 @@ def read_all(connection) -> None:
     prune(connection, "d", 50, now_us=60, limit=5)
     read_gone(connection, "d", ["j1", "j2"])
     prune_gone(connection, "d", 50, limit=5)
+    for job_id in (None, "j5"):
+        for before in (None, (9000, "9000")):
+            read_audit(connection, "d", job_id=job_id, before=before, limit=101)
+    prune_audit(connection, "d", 50, limit=5)
 
 
 def test_every_query_walks_an_index_and_sorts_nothing(database):

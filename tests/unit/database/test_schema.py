@@ -15,7 +15,7 @@ def database(tmp_path):
 
 
 def test_of_an_empty_database_all_tables_are_missing(database):
-    assert find_missing(database.engine) == ["denyut_events", "denyut_gone", "denyut_jobs"]
+    assert find_missing(database.engine) == ["denyut_audit", "denyut_events", "denyut_gone", "denyut_jobs"]
 
 
 def test_nothing_is_missing_once_the_tables_are_made(database):

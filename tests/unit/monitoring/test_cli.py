@@ -19,6 +19,7 @@ def test_all_commands_are_there():
         "jobs",
         "locks",
         "median",
+        "audit",
         "doctor",
         "exporter",
         "migrate",
