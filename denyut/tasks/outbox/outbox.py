@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from celery import Signature
 from celery.canvas import _chain
 
-from denyut.errors import ConfigurationError, NotKeepable
+from denyut.errors import ConfigurationError, InvalidKey, NotKeepable
 from denyut.tasks.keying import KEY_HEADER
 from denyut.tasks.outbox.keeper import keeping
 from denyut.tasks.outbox.poke import Poker
@@ -116,11 +116,16 @@ def _writer(where: Any) -> Any:
 
 
 def _row(pulse: Denyut, intent: Intent, envelope: Envelope) -> dict[str, Any]:
+    if "\0" in intent.id:
+        raise InvalidKey(
+            f"a job id with NUL, {intent.id[:40]!r}, cannot be kept in an outbox: leave task_id out"
+        )
     return {
         "prefix": pulse.settings.prefix,
         "id": intent.id,
-        "task": intent.task,
-        "key": intent.key,
+        # For people to read; the message has them as they are. PostgreSQL refuses NUL.
+        "task": intent.task.replace("\0", "\\0"),
+        "key": intent.key and intent.key.replace("\0", "\\0"),
         "message": to_text(intent, envelope),
         "due_in": round(intent.delay * 1_000_000) if intent.delay > 0 else None,
     }

@@ -305,6 +305,16 @@ def test_a_key_given_by_the_tasks_template_counts(lite):
     assert keyed.delay(4).deduplicated is True
 
 
+def test_a_key_that_the_database_could_not_hold_is_the_jobs_all_the_same(post):
+    with Session(post.engine) as session, session.begin():
+        with pytest.raises(InvalidKey, match="a job id with NUL"):
+            post.outbox.enqueue(session, post.note.s(), task_id="a\0b")
+        post.outbox.enqueue(session, post.note.s(1), idempotency_key="a\0ü")
+    assert post.rows()[0].key == "a\\0ü"
+    assert post.deliver() == [1]
+    assert post.note.apply_async((1,), idempotency_key="a\0ü").deduplicated is True
+
+
 # ---- later -------------------------------------------------------------------------------------------
 
 
