@@ -17,7 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 __all__ = ["DIALECTS", "OUTBOX", "find_missing", "is_missing", "metadata", "now_us", "outbox"]
 
@@ -61,7 +61,7 @@ def outbox() -> Table:
     return metadata().tables[OUTBOX]
 
 
-def find_missing(engine: Engine) -> list[str]:
+def find_missing(engine: Engine | Connection) -> list[str]:
     """Return the table, or those of its columns (``table.column``), that are not there; sorted."""
     found = inspect(engine)
     if not found.has_table(OUTBOX):

@@ -97,16 +97,17 @@ def purge(pulse: Denyut, job_ids: list[str], every: bool, yes: bool, as_json: bo
 @as_json
 @command
 def migrate(pulse: Denyut, check: bool, as_json: bool) -> None:
-    """Make the table where it is not there yet; Django's databases have Django's migrations."""
-    from denyut.database.outbox import find_missing, metadata
+    """Make the table, or what it lacks, where that is ours to do; Django's databases have its migrations."""
+    from denyut.database.outbox import find_missing
+    from denyut.database.outbox_make import make_outbox
     from denyut.monitoring.text import clean, json_text
 
     done: dict[str, str] = {}
     for place, database in _databases(pulse):
         if place.alias is None and not check:
-            metadata().create_all(database.engine)
+            make_outbox(database.engine)
         if missing := find_missing(database.engine):
-            raise ConfigurationError(f"{place.shown} lacks {', '.join(missing)}; {_todo(place, missing)}")
+            raise ConfigurationError(f"{place.shown} lacks {', '.join(missing)}; {_todo(place, check=check)}")
         done[place.shown] = "Django's" if place.alias is not None else "Denyut's"
     if as_json:
         click.echo(json_text({"outboxes": done}))
@@ -115,15 +116,15 @@ def migrate(pulse: Denyut, check: bool, as_json: bool) -> None:
         click.echo(f"{clean(shown)} has its table, which is {owner}")
 
 
-def _todo(place: Place, missing: list[str]) -> str:
+def _todo(place: Place, *, check: bool) -> str:
     if place.alias is not None:
         return (
             "put 'denyut.contrib.django' into INSTALLED_APPS and run: "
             f"manage.py migrate --database {place.alias}"
         )
-    if any("." in name for name in missing):
-        return "its table is another version's: add them as in denyut/database/outbox.py"
-    return "make it: celery -A APP denyut outbox migrate"
+    if check:
+        return "make it: celery -A APP denyut outbox migrate"
+    return "somebody has changed its table: add them as in denyut/database/outbox.py"
 
 
 def _databases(pulse: Denyut) -> Iterator[tuple[Place, Database]]:

@@ -94,10 +94,10 @@ def test_migrate_makes_the_table_and_a_check_makes_nothing(make_desk, invoke, tm
     engine = create_engine(url)
     assert inspect(engine).get_table_names() == ["denyut_outbox"]
     with engine.begin() as connection:
-        connection.execute(text("ALTER TABLE denyut_outbox DROP COLUMN error"))
+        connection.execute(text("ALTER TABLE denyut_outbox DROP COLUMN task"))
     engine.dispose()
     assert (
-        "lacks denyut_outbox.error; its table is another version's" in invoke(app, "outbox", "migrate").stderr
+        "lacks denyut_outbox.task; somebody has changed its table" in invoke(app, "outbox", "migrate").stderr
     )
 
 
