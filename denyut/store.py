@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Store", "connect"]
 
 
+#: There is one for each thread that asks at once: no more than that, and none may be refused. (redis-py 8
+#: allows 100 unless it is told.)
+_MOST_CONNECTIONS = 1_000_000
+
+
 def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
     """Return a client for ``url`` that retries a failed command ``retries`` times, with backoff.
 
@@ -39,6 +44,7 @@ def connect(url: str, *, timeout: float, retries: int = 3) -> Redis:
         url,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
+        max_connections=_MOST_CONNECTIONS,
         **keepalive,
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), retries),
         retry_on_error=[RedisConnectionError, RedisTimeoutError],

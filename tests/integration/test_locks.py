@@ -80,6 +80,25 @@ def test_the_locks_of_a_killed_worker_lapse_within_their_ttl(start):
     assert lock.all()["fence"] == fence
 
 
+def test_a_worker_that_was_stopped_past_the_ttl_of_its_lock_is_refused_when_it_goes_on(start):
+    node = start("threads")
+    result = node.module.sleep.delay("a", 600)
+    lock, pids = Lock(node.app.denyut, "a"), [node.pid, *node.pool_pids]
+    fence = int(lock.taken()["fence"])
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lock.over, timeout=TTL + 10, what="the end of its lock")
+    mine = node.app.denyut.lock("a", 60)
+    with mine:
+        assert mine.fence > fence
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        with pytest.raises(Exception, match=r"lock 'a'.*is lost"):
+            result.get(timeout=30)
+        mine.check()
+    node.app.denyut.lock_keeper.stop()
+
+
 def test_a_job_that_forgets_its_lock_does_not_keep_it(start):
     node = start()
     fence = node.module.forget.delay("a").get(timeout=30)
@@ -124,8 +143,9 @@ def test_a_job_that_waits_for_a_lock_is_cancelled_in_milliseconds(start):
     node.app.denyut.lock_keeper.stop()
 
 
-def test_jobs_of_many_processes_are_inside_one_at_a_time(start):
-    node = start("threads", concurrency=4)
+@pytest.mark.parametrize("pool", ["threads", "gevent"])
+def test_jobs_of_many_processes_are_inside_one_at_a_time(start, pool):
+    node = start(pool, concurrency=4)
     other = start("prefork", concurrency=2)
     results = [node.module.enter.delay("a", 0.005) for _ in range(60)]
     for result in results:

@@ -173,3 +173,11 @@ def test_the_time_is_that_of_redis(valkey_server):
     assert before <= store.now_us()
     assert abs(before / 1e6 - time.time()) < 60
     store.close()
+
+
+def test_as_many_threads_as_there_are_get_a_connection_each(valkey_server):
+    with connect(valkey_server.url, timeout=5.0) as client:
+        in_use = [client.borrow() for _ in range(300)]
+        assert client.ping()
+        for connection in in_use:
+            client.give_back(connection)
