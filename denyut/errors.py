@@ -41,6 +41,7 @@ __all__ = [
     "NotKeepable",
     "NotReleasable",
     "NotRetryable",
+    "OutboxUnavailable",
     "PoisonBatch",
     "RecorderClosed",
     "SchemaMismatch",
@@ -207,6 +208,10 @@ class AlreadyRetried(NotRetryable):
 
 class NotKeepable(DenyutError, TypeError):
     """An outbox cannot take this; the message says why. Nothing was written."""
+
+
+class OutboxUnavailable(DenyutError):
+    """The database of an outbox cannot be read, or written."""
 
 
 class NotReleasable(DenyutError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from denyut.errors import ConfigurationError
+from denyut.errors import ConfigurationError, OutboxUnavailable
 from denyut.monitoring.cli_base import as_json, command
 from denyut.monitoring.cli_dead import _some_ids
 
@@ -104,9 +104,11 @@ def migrate(pulse: Denyut, check: bool, as_json: bool) -> None:
 
     done: dict[str, str] = {}
     for place, database in _databases(pulse):
-        if place.alias is None and not check:
-            make_outbox(database.engine)
-        if missing := find_missing(database.engine):
+        with _named(place):
+            if place.alias is None and not check:
+                make_outbox(database.engine)
+            missing = find_missing(database.engine)
+        if missing:
             raise ConfigurationError(f"{place.shown} lacks {', '.join(missing)}; {_todo(place, check=check)}")
         done[place.shown] = "Django's" if place.alias is not None else "Denyut's"
     if as_json:
@@ -138,10 +140,21 @@ def _databases(pulse: Denyut) -> Iterator[tuple[Place, Database]]:
             yield place, database
 
 
+@contextmanager
+def _named(place: Place) -> Iterator[None]:
+    """Say of which database an error is."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as exc:
+        raise OutboxUnavailable(f"{place.shown}: {str(exc).splitlines()[0]}") from exc
+
+
 def _each(pulse: Denyut, work: Callable[[Connection], Any]) -> list[Any]:
     answers = []
-    for _, database in _databases(pulse):
-        with database.begin() as connection:
+    for place, database in _databases(pulse):
+        with _named(place), database.begin() as connection:
             answers.append(work(connection))
     return answers
 

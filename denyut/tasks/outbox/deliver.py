@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from time import CLOCK_BOOTTIME, clock_gettime
 from typing import TYPE_CHECKING, Any
 
 from kombu.exceptions import OperationalError
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from denyut.app import Denyut
     from denyut.database.outbox_take import Row
 
-__all__ = ["Delivery", "deliver", "forget", "remember"]
+__all__ = ["Delivery", "clock", "deliver", "forget", "remember"]
 
 logger = logging.getLogger(__name__)
 
 #: What a server says of itself, and what may be the connection's.
 _OF_THE_SERVER = (OutOfMemoryError, ReadOnlyError, NoPermissionError, OperationalError, OSError)
+
+#: How long rows may be in hand (s): then somebody else may have them, because this process was paused.
+IN_HAND = 5.0
 
 #: How long a mark is kept if the row is never deleted (us).
 _MARKED = 30 * 24 * 3600 * 1_000_000
@@ -46,13 +50,19 @@ class Delivery:
     trouble: Exception | None = None
 
 
-def deliver(pulse: Denyut, place: str, rows: Sequence[Row]) -> Delivery:
+def clock() -> float:
+    """Return seconds on a clock that goes on while the machine sleeps."""
+    return clock_gettime(CLOCK_BOOTTIME)
+
+
+def deliver(pulse: Denyut, place: str, rows: Sequence[Row], since: float) -> Delivery:
     """Send the jobs of ``rows``, in their order. Raises nothing that a server may cause: see ``trouble``.
 
     Args:
         pulse: the app's Denyut.
         place: the name of the database that they are from.
         rows: some hundreds at most.
+        since: when they were taken, by :func:`clock`.
     """
     found = Delivery()
     catcher = Catcher(pulse)
@@ -61,6 +71,7 @@ def deliver(pulse: Denyut, place: str, rows: Sequence[Row]) -> Delivery:
         with pulse.app.producer_or_acquire() as producer:
             for row in rows:
                 if row.id not in known:
+                    _check_hold(since)
                     why = _send(pulse, producer, catcher, row)
                     if why:
                         found.refused.append((row, why))
@@ -86,6 +97,16 @@ def forget(pulse: Denyut, place: str, rows: Sequence[Row]) -> None:
     """Take the marks away again: the rows are deleted."""
     if rows:
         pulse.store.client.zrem(pulse.keys.relayed(place), *(row.id for row in rows))
+
+
+def _check_hold(since: float) -> None:
+    """Give up rows that are in hand for long.
+
+    A process that was paused for longer than a job is remembered would send one again that has run long ago.
+    """
+    held = clock() - since
+    if held > IN_HAND:
+        raise TimeoutError(f"its rows are in hand for {held:.1f} s, and may be another's by now")
 
 
 def _known(pulse: Denyut, place: str, rows: Sequence[Row]) -> set[str]:

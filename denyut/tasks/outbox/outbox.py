@@ -11,6 +11,7 @@ from celery.canvas import _chain
 from denyut.errors import ConfigurationError, InvalidKey, NotKeepable
 from denyut.tasks.keying import KEY_HEADER
 from denyut.tasks.outbox.keeper import keeping
+from denyut.tasks.outbox.places import DJANGO
 from denyut.tasks.outbox.poke import Poker
 from denyut.tasks.outbox.row import to_text
 
@@ -64,11 +65,7 @@ class Outbox:
             NotKeepable: a group, a chord, or a task that is no job.
             InvalidKey, Unfingerprintable, TypeError, kombu.exceptions.EncodeError: as ``apply_async``.
         """
-        if not self._pulse.settings.outbox_urls:
-            raise ConfigurationError(
-                "denyut_outbox_url is not set, so no worker would relay this job: set it to the database of "
-                "this transaction, for Django django://default"
-            )
+        _check_relayed(self._pulse, where)
         _check(self._pulse, signature)
         writer = _writer(where)
         if idempotency_key is not None:
@@ -85,6 +82,21 @@ class Outbox:
     def close(self) -> None:
         """Close this process's connection; the next use opens another."""
         self.poker.close()
+
+
+def _check_relayed(pulse: Denyut, where: Any) -> None:
+    """Refuse what no worker would ever relay, as far as that can be known."""
+    urls = pulse.settings.outbox_urls
+    if not urls:
+        raise ConfigurationError(
+            "denyut_outbox_url is not set, so no worker would relay this job: set it to the database of "
+            "this transaction, for Django django://default"
+        )
+    wanted = f"{DJANGO}{where}"
+    if isinstance(where, str) and wanted not in urls and all(url.startswith(DJANGO) for url in urls):
+        raise ConfigurationError(
+            f"no worker would relay this job: denyut_outbox_url names {', '.join(urls)}, and not {wanted}"
+        )
 
 
 def _check(pulse: Denyut, signature: Any) -> None:

@@ -27,7 +27,7 @@ from denyut.database.outbox_look import read_backlog
 from denyut.database.outbox_take import drop, put_aside, put_off, take
 from denyut.service import Service
 from denyut.tasks.node import current_node
-from denyut.tasks.outbox.deliver import Delivery, deliver, forget, remember
+from denyut.tasks.outbox.deliver import Delivery, clock, deliver, forget, remember
 from denyut.tasks.outbox.report import Report
 from denyut.tasks.schedule import WATCH
 
@@ -136,9 +136,10 @@ class Relay(Service):
         """Relay one batch; returns how many rows there were. Raises as :meth:`step`."""
         pulse, place, found = self.pulse, self.place.name, Delivery()
         with self.database.begin() as connection:
+            since = clock()
             rows = take(connection, pulse.settings.prefix, BATCH)
             if rows:
-                found = deliver(pulse, place, rows)
+                found = deliver(pulse, place, rows, since)
                 # Before they are deleted: a relay that cannot delete them must not send them after their end.
                 remember(pulse, place, found.sent)
                 drop(connection, [row.seq for row in found.sent])

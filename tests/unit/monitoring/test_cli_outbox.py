@@ -125,4 +125,5 @@ def test_a_database_that_cannot_be_reached_is_one_line(make_desk, invoke):
     done = invoke(app, "outbox", "list")
     assert done.exit_code == 1
     assert len(done.stderr.splitlines()) == 1
+    assert "postgresql+psycopg://me:***@127.0.0.1:1/app: " in done.stderr
     assert "s3cret" not in done.stderr

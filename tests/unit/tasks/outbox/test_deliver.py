@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from denyut.database.outbox_take import take
 from denyut.states import State
 from denyut.tasks.door import _DoorProducer
-from denyut.tasks.outbox.deliver import deliver, forget, remember
+from denyut.tasks.outbox.deliver import clock, deliver, forget, remember
 
 PLACE = "p"
 
@@ -27,7 +27,7 @@ def taken(post):
 
 
 def sent(post, rows):
-    found = deliver(post.pulse, PLACE, rows)
+    found = deliver(post.pulse, PLACE, rows, clock())
     assert (found.refused, found.trouble) == ([], None)
     return [row.id for row in found.sent]
 
@@ -74,7 +74,7 @@ def test_one_that_its_relay_could_not_publish_is_published_by_the_next(lite, mon
 
     with monkeypatch.context() as patch:
         patch.setattr("kombu.messaging.Producer.publish", away)
-        found = deliver(lite.pulse, PLACE, rows)
+        found = deliver(lite.pulse, PLACE, rows, clock())
     assert isinstance(found.trouble, OperationalError)
     assert (found.sent, found.refused) == ([], [])
     assert lite.bench.record(job.id).state == State.QUEUED, "it is not taken back"
@@ -86,7 +86,7 @@ def test_one_that_its_relay_could_not_publish_is_published_by_the_next(lite, mon
 def test_what_cannot_be_read_is_refused_and_the_others_are_sent(lite):
     jobs = [enqueue(lite, n) for n in range(3)]
     lite.change(lite.rows()[1].seq, message="nonsense")
-    found = deliver(lite.pulse, PLACE, taken(lite))
+    found = deliver(lite.pulse, PLACE, taken(lite), clock())
     assert [row.id for row in found.sent] == [jobs[0].id, jobs[2].id]
     [(row, why)] = found.refused
     assert row.id == jobs[1].id
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_refused_and_the_others_are_sent(lite):
 def test_a_queue_that_redis_cannot_push_to_is_refused_with_what_it_says(lite):
     lite.client.set("odd", "no list")
     enqueue(lite, 1, queue="odd")
-    found = deliver(lite.pulse, PLACE, taken(lite))
+    found = deliver(lite.pulse, PLACE, taken(lite), clock())
     assert "WRONGTYPE" in found.refused[0][1]
 
 
@@ -114,9 +114,17 @@ def test_a_server_in_trouble_is_nobodys_fault_and_stops_the_batch(lite, monkeypa
         return publish(self, *args, **options)
 
     monkeypatch.setattr(_DoorProducer, "publish", fail)
-    found = deliver(lite.pulse, PLACE, taken(lite))
+    found = deliver(lite.pulse, PLACE, taken(lite), clock())
     assert [row.id for row in found.sent] == [first.id]
     assert (found.refused, found.trouble) == ([], error)
+
+
+def test_rows_that_are_in_hand_for_long_are_given_up(lite):
+    enqueue(lite, 1)
+    found = deliver(lite.pulse, PLACE, taken(lite), clock() - 6)
+    assert isinstance(found.trouble, TimeoutError)
+    assert found.sent == []
+    assert "for 6.0 s" in str(found.trouble)
 
 
 def test_a_connection_that_only_one_job_breaks_is_that_jobs_fault(lite, monkeypatch):
@@ -126,7 +134,7 @@ def test_a_connection_that_only_one_job_breaks_is_that_jobs_fault(lite, monkeypa
         raise RedisConnectionError("Connection closed by server")
 
     monkeypatch.setattr(_DoorProducer, "publish", broken)
-    found = deliver(lite.pulse, PLACE, taken(lite))
+    found = deliver(lite.pulse, PLACE, taken(lite), clock())
     assert found.refused[0][1] == "ConnectionError: Connection closed by server"
     monkeypatch.setattr(lite.pulse.store.client, "ping", broken)
-    assert isinstance(deliver(lite.pulse, PLACE, taken(lite)).trouble, RedisConnectionError)
+    assert isinstance(deliver(lite.pulse, PLACE, taken(lite), clock()).trouble, RedisConnectionError)

@@ -93,6 +93,13 @@ def test_a_database_that_django_does_not_have_is_named_with_those_that_it_has(li
         lite.outbox.enqueue("nowhere", lite.note.s())
 
 
+def test_a_database_whose_outbox_no_worker_relays_is_refused(make_post, tmp_path):
+    with django_project.database("shop", f"sqlite:///{tmp_path}/shop.db"):
+        post = make_post(denyut_outbox_url="django://shop")
+        with pytest.raises(ConfigurationError, match="names django://shop, and not django://default"):
+            post.outbox.enqueue("default", post.note.s())
+
+
 def test_it_is_written_by_one_statement_that_every_driver_knows(tmp_path):
     from denyut.database.outbox_put import put_text
 

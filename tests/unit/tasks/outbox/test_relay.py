@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from threading import Thread
 from time import monotonic, sleep
 
@@ -12,9 +13,11 @@ from nodes.postgres import PrivatePostgres, find_programs
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
-from support import wait_until
+from support import DiedError, wait_until
 
+from denyut import current_job
 from denyut.database.outbox_take import drop
+from denyut.tasks.effects import create_effects_table
 from denyut.tasks.node import new_node
 from denyut.tasks.outbox import relay as module
 from denyut.tasks.outbox.report import read_told
@@ -294,17 +297,80 @@ def enqueue_with_patience(post, n):
     wait_until(done, 15)
 
 
-def test_a_relay_whose_process_sleeps_in_its_transaction_does_not_keep_its_rows(post):
-    """The pause is told to PostgreSQL as a limit; here another relay finds the rows after the death."""
-    if post.engine.dialect.name == "sqlite":
-        return
+@pytest.fixture
+def pausing(post, monkeypatch):
+    """A process whose relay is paused with a row in hand."""
+    monkeypatch.setattr("denyut.database.outbox_take._STANDING", 300)  # ms; it is 10 s
+    pids = []
+
+    def pause(in_hand: float) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                deliver = module.deliver
+
+                def paused(*args):
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                    return deliver(*args)
+
+                module.deliver = paused
+                monkeypatch.setattr("denyut.tasks.outbox.deliver.IN_HAND", in_hand)
+                post.another_relay().look()
+            except BaseException:  # noqa: BLE001 - it says by its end that it has failed
+                os._exit(3)
+            os._exit(0)
+        pids.append(pid)
+        os.waitpid(pid, os.WUNTRACED)
+        return pid
+
+    yield pause
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_the_rows_of_a_relay_that_is_paused_are_taken_over_and_when_it_wakes_it_changes_nothing(
+    post, pausing
+):
     enqueue(post, 1)
-    pid = os.fork()
-    if pid == 0:
-        relay = post.another_relay()
-        module.deliver = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        relay.look()
-    os.waitpid(pid, 0)
-    assert wait_until(post.relay.look, 10) == 1
+    pid = pausing(60.0)
+    wait_until(post.relay.look, 10)
     post.bench.drain()
     assert post.ran == [1]
+    os.kill(pid, signal.SIGCONT)
+    _, status = os.waitpid(pid, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    assert ended == (3 if post.engine.dialect.name == "postgresql" else 0), "its transaction was ended"
+    assert post.deliver() == [1]
+    assert post.rows() == []
+
+
+def test_a_relay_that_wakes_after_the_job_was_forgotten_does_not_send_it_again(post, pausing):
+    job = enqueue(post, 1)
+    pid = pausing(0.1)
+    wait_until(post.relay.look, 10)
+    post.bench.drain()
+    post.client.delete(post.pulse.keys.job(job.id).record)
+    sleep(0.2)  # longer than it may have the row in hand
+    os.kill(pid, signal.SIGCONT)
+    os.waitpid(pid, 0)
+    assert post.deliver() == [1]
+
+
+def test_what_a_job_enqueues_with_the_commit_of_its_effect_is_enqueued_once_in_all_its_attempts(post):
+    create_effects_table(post.engine)
+
+    @post.bench.task(name="t.pay")
+    def pay() -> str:
+        with Session(post.engine) as session:
+            follow = post.outbox.enqueue(session, post.note.s("paid"))
+            current_job().commit(session, follow.id)
+        raise DiedError  # before its end is written
+
+    job = pay.delay()
+    [message] = post.bench.messages()
+    for _ in range(2):
+        with suppress(DiedError):
+            post.bench.run(message)
+        post.bench.crash(job.id)
+    assert post.deliver() == ["paid"]
