@@ -7,6 +7,12 @@ local function read_lock(key)
     waited = tonumber(r[5] or 0), host = r[6] or '', pid = r[7] or '', job = r[8] or '', acquired = r[9] or '0'}
 end
 
+-- Whether any hold since `answered` (us ago) would have left a Hash that is still there. The other half of the time
+-- is for a call that comes late.
+local function remembered(answered, remember)
+  return answered < remember / 2
+end
+
 -- remember: how long the Hash stays when the hold is over (us)
 local function hold(key, index, name, token, fence, ttl, remember, now)
   redis.call('HSET', key, 'token', token, 'fence', int(fence), 'until', int(now + ttl))

@@ -20,6 +20,8 @@ from denyut.errors import (
     InvalidEvent,
     JobCancelled,
     LeaseLost,
+    LockLost,
+    LockTaken,
     NotRetryable,
     StreamDegraded,
 )
@@ -142,3 +144,23 @@ def tell(job_id: str) -> list[str]:
 
 def anything_of_ours(error: Exception) -> bool:
     return isinstance(error, DenyutError)
+
+
+def reindex() -> int:
+    try:
+        with pulse.lock("index", ttl=30, timeout=5) as lock:
+            assert_type(lock.fence, int)
+            assert_type(lock.held, bool)
+            lock.extend(60)
+            lock.check()
+    except (LockTaken, LockLost) as exc:
+        assert_type(exc, LockTaken | LockLost)
+    light = pulse.lock("light", 2.5, renew=False)
+    if not light.acquire(timeout=0):
+        holder = light.refused.holder if light.refused else None
+        return holder.fence if holder else 0
+    light.release()
+    for held in pulse.locks.list():
+        assert_type(held.name, str)
+        pulse.locks.release(held.name, held.fence)
+    return 1

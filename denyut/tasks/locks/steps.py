@@ -26,8 +26,9 @@ RELEASE = Script("denyut.tasks.locks", "release")
 GRACE = 2.0
 #: How often whoever waits looks at the lock, at least (s): its holder may have died.
 LOOK = 5.0
-#: How long a hold that is over is remembered, at least (s): longer than any reply is waited for.
-_REMEMBER = 30.0
+#: How long a hold that is over is remembered, at least (s): longer than any reply is waited for, and twice as
+#: long as an owner may not have been told that it is his.
+_REMEMBER = 60.0
 #: How much later than planned a waiter may look (s).
 _SLACK = 1.0
 #: Most locks in one call, so that many do not hold Redis up.
@@ -70,7 +71,7 @@ class Held(NamedTuple):
 
 def remember(lease_ttl: float) -> int:
     """Return how long a hold that is over is remembered (us)."""
-    return round(max(_REMEMBER, 2 * lease_ttl) * 1e6)
+    return round(max(_REMEMBER, 4 * lease_ttl) * 1e6)
 
 
 def acquire(

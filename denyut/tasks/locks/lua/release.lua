@@ -1,8 +1,8 @@
 -- Release a lock, if it is still the hold of the caller, and hand it to whoever waits for it first.
 -- KEYS: 1 lock, 2 wake, 3 locks, 4 freed
--- ARGV: 1 name, 2 token ('' by hand: the fence alone decides), 3 fence (0: not known), 4 how long to remember a hold that is over
---       (us), 5 baton for the next one (random), 6 how long it is kept for him (us), 7 time since the owner was last
---       told that the lock is his (us)
+-- ARGV: 1 name, 2 token ('' by hand: the fence alone decides), 3 fence (0: not known), 4 how long to remember a
+--       hold that is over (us), 5 baton for the next one (random), 6 how long it is kept for him (us), 7 time since
+--       the owner was last told that the lock is his (us)
 -- Returns: 1 released, by this call or its twin | 0 the lock was lost before
 -- Complexity: O(log n), n locks of the partition. Sent twice, it answers the same.
 -- @include time
@@ -21,7 +21,7 @@ if known and r.token == '' then return by_hand and 1 or 0 end  -- released by ha
 if known and not by_hand and r.token ~= token then return 0 end
 if not known then
   -- Redis has lost this hold, and nobody has taken the lock since (see renew.lua), or it was lost before.
-  local ours = r.fence < fence and (r.fence > 0 or tonumber(ARGV[7]) < remember)
+  local ours = r.fence < fence and (r.fence > 0 or remembered(tonumber(ARGV[7]), remember))
   if by_hand or not ours then return 0 end
 end
 

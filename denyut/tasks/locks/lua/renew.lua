@@ -18,7 +18,7 @@ local function renew(i)
   local ours = r.fence == mine and r.token == token
   if not ours then
     if redis.call('ZSCORE', freed, token) then return 'FREED' end
-    if r.fence >= mine or r.fence == 0 and tonumber(answered) >= remember then return 'LOST' end
+    if r.fence >= mine or r.fence == 0 and not remembered(tonumber(answered), remember) then return 'LOST' end
     if tonumber(redis.call('GET', fences) or 0) < mine then redis.call('SET', fences, fence) end
     redis.call('HSET', key, 'host', host, 'pid', pid, 'job', job, 'acquired', fence)
     redis.call('HDEL', key, 'baton')
