@@ -37,6 +37,7 @@ class Judge:
         self.inside: dict[socket.socket, tuple[int, int]] = {}  # connection -> pid, fence
         self.stopped: set[int] = set()  # pids that were stopped since they came in
         self.fences: list[int] = []
+        self.late: set[int] = set()  # fences with which somebody worked after a higher one had come in
         self.overlaps = 0
         self.wrong: list[str] = []
 
@@ -69,8 +70,11 @@ class Judge:
         if connection not in self.inside:
             self._enter(pid, fence)
             self.inside[connection] = (pid, fence)
-        elif fence < self.fences[-1] and pid not in self.stopped:
+        elif fence < self.fences[-1] and (pid not in self.stopped or fence in self.late):
+            # One who was stopped between his check and what he said may say that; the next check tells him.
             self.wrong.append(f"{pid} works with fence {fence} after {self.fences[-1]}")
+        elif fence < self.fences[-1]:
+            self.late.add(fence)
         connection.sendall(b".")
 
     def _enter(self, pid: int, fence: int) -> None:
