@@ -11,7 +11,7 @@ from time import monotonic, sleep
 import pytest
 from nodes.postgres import PrivatePostgres, find_programs
 from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from support import DiedError, wait_until
 
@@ -140,6 +140,22 @@ def test_a_relay_that_dies_after_its_commit_leaves_a_mark_that_does_no_harm(post
     assert post.rows() == []
     enqueue(post, 2)
     assert post.deliver() == [1, 2]
+
+
+def test_rows_that_could_not_be_deleted_are_not_sent_again_when_their_jobs_are_forgotten(post, monkeypatch):
+    job = enqueue(post, 1)
+
+    def locked(*_):
+        raise OperationalError("DELETE", {}, OSError("the database is locked"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "drop", locked)
+        with pytest.raises(OperationalError):
+            post.relay.look()
+    post.bench.drain()
+    post.client.delete(post.pulse.keys.job(job.id).record)
+    assert post.deliver() == [1]
+    assert post.rows() == []
 
 
 def test_with_redis_away_nothing_is_taken_out_and_what_was_sent_before_is_kept(make_post, restartable_valkey):
