@@ -67,8 +67,14 @@ class Poker:
 
     def _own_client(self) -> Any:
         if self._client is None or self._pid != os.getpid():
-            with self._lock:
-                # After a fork the sockets are the parent's, and are left alone.
-                self._client = self._pulse.store.fresh(retries=0, timeout=_LONGEST)
-                self._pid = os.getpid()
+            if not self._lock.acquire(timeout=_LONGEST):
+                self._lock = Lock()  # it was held by another thread at the moment of the fork
+                return self._own_client()
+            try:
+                if self._client is None or self._pid != os.getpid():
+                    # After a fork the sockets are the parent's, and are left alone.
+                    self._client = self._pulse.store.fresh(retries=0, timeout=_LONGEST)
+                    self._pid = os.getpid()
+            finally:
+                self._lock.release()
         return self._client

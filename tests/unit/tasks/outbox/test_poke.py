@@ -54,3 +54,22 @@ def test_a_redis_that_hangs_costs_a_commit_a_quarter_of_a_second_and_the_next_no
     assert 0.2 < took[0] < 2.0
     assert took[1] < 0.2
     assert len(post.rows()) == 3
+
+
+def test_a_process_that_was_forked_tells_with_a_connection_of_its_own(pulse):
+    made = pulse(denyut_outbox_url="sqlite:///a.db")
+    poker = Poker(made)
+    poker.poke()
+    key = made.keys.relay_poke(places(made)[0].name)
+    made.store.client.delete(key)
+    poker._lock.acquire()  # as by a thread that the child does not have
+    pid = os.fork()
+    if pid == 0:
+        poker.poke()
+        os._exit(0 if poker._pid == os.getpid() else 1)
+    poker._lock.release()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert made.store.client.llen(key) == 1
+    poker.poke()
+    assert made.store.client.llen(key) == 1, "and the parent's is as it was"
+    poker.close()
