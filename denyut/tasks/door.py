@@ -309,7 +309,7 @@ class _DoorProducer:
             if intent.frozen:
                 answer, holder = hold_key(pulse, intent.id, intent.digest, fp, policy=intent.unique)
                 follows, conflict, waits = stand_back(answer, holder, intent.unique)
-                if conflict and intent.unique.on_conflict == "raise" and not intent.by:
+                if conflict and intent.unique.on_conflict == "raise" and not (intent.by or intent.kept):
                     return [b"DUPLICATE", conflict.encode()]
                 more, mode = [*more, *waits, "given", "1"], "0"
         args_: list[Any] = [intent.id, intent.task, envelope.queue, intent.key or "", intent.digest or "", fp]

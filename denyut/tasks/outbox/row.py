@@ -54,8 +54,8 @@ def from_row(row: Row) -> tuple[Intent, Envelope]:
             raise UnreadableMessage(f"it asks for {', '.join(unknown)}, which this version does not know")
         envelope = Envelope.load(text)
         told["unique"] = Uniqueness(**told["unique"])
-        # Who dispatched it is the enqueue itself: sent again, it is a repetition.
-        told |= {"attempt": None, "kept": True, "frozen": True, "by": told["token"]}
+        # Nobody's dispatch: whatever has this id is this job, and is not sent again.
+        told |= {"attempt": None, "kept": True, "frozen": True, "by": ""}
         intent = Intent(**told, delay=row.due_in or 0.0)
         if envelope.headers["id"] != intent.id or row.id != intent.id:
             raise UnreadableMessage(f"its message is that of job {envelope.headers['id']!r}")

@@ -315,6 +315,17 @@ def test_a_key_that_the_database_could_not_hold_is_the_jobs_all_the_same(post):
     assert post.note.apply_async((1,), idempotency_key="a\0ü").deduplicated is True
 
 
+def test_an_id_of_the_callers_own_is_one_job_however_it_is_enqueued(post):
+    post.note.apply_async((0,), task_id="mine")
+    assert post.deliver() == [0]
+    for n in (1, 2):
+        with Session(post.engine) as session, session.begin():
+            post.outbox.enqueue(session, post.note.s(n), task_id="mine")
+            assert post.outbox.enqueue(session, post.note.s(n), task_id="other").id == "other"
+        assert post.deliver() == [0, 1]
+    assert post.rows() == []
+
+
 # ---- later -------------------------------------------------------------------------------------------
 
 
