@@ -168,6 +168,11 @@ class Slot:
         self._words[FENCE] = self._fence = 0
 
     @property
+    def pid(self) -> int:
+        """The process that writes here; 0 before any did. A fork of it must not."""
+        return self._pid
+
+    @property
     def locks(self) -> int:
         """Which of its places for locks are used, a bit each. Only the job that began here sets it."""
         return self._words[LOCKS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from denyut.tasks.slots import SlotBlock
 
 __all__ = ["Hold", "JobHold", "OwnHold"]
+
+
+_choosing = Lock()
 
 
 class Hold(Protocol):
@@ -52,17 +56,19 @@ class JobHold:
     """
 
     def __init__(self, block: SlotBlock, slot: Slot, job_fence: int) -> None:
-        free = (number for number in range(PLACES) if not slot.locks >> number & 1)
-        number = next(free, None)
-        if number is None:
-            raise InvalidLock(
-                f"this job holds {PLACES} locks that are renewed, and can hold no more; release one, "
-                "or use renew=False"
-            )
-        self._slot, self._job_fence, self._bit = slot, job_fence, 1 << number
+        with _choosing:  # threads of one job may do so at once
+            free = (number for number in range(PLACES) if not slot.locks >> number & 1)
+            number = next(free, None)
+            if number is None:
+                raise InvalidLock(
+                    f"this job holds {PLACES} locks that are renewed, and can hold no more; release one, "
+                    "or use renew=False"
+                )
+            self._bit = 1 << number
+            slot.locks |= self._bit
+        self._slot, self._job_fence = slot, job_fence
         self._place = block.lock_place(slot.index, number)
         self._held: Held | None = None
-        slot.locks |= self._bit
 
     @property
     def held(self) -> Held:
@@ -89,7 +95,8 @@ class JobHold:
         """See ``Hold``."""
         if self._bit:
             self._place.clear()
-            self._slot.locks &= ~self._bit
+            with _choosing:
+                self._slot.locks &= ~self._bit
             self._bit = 0
 
 

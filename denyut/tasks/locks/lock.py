@@ -217,8 +217,10 @@ class Lock:
 
     def _new_hold(self) -> Hold:
         run, block = self.run, current_block()
-        if self.renew and run is not None and run.slot is not None and block is not None:
-            return JobHold(block, run.slot, run.fence)
+        if self.renew and run is not None and block is not None:
+            slot = run.slot
+            if slot is not None and slot.pid == os.getpid():  # else it is a fork of the job
+                return JobHold(block, slot, run.fence)
         return OwnHold(self.pulse.lock_keeper if self.renew else None)
 
     def _mine(self) -> Hold:

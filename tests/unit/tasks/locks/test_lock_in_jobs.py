@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from unit.tasks.locks.conftest import another_takes
 
 from denyut.errors import LockLost
+from denyut.tasks.locks.holds import JobHold
 from denyut.tasks.locks.lock import let_go
+from denyut.tasks.locks.places import PLACES
 from denyut.tasks.run import JobRun, activate
 from denyut.tasks.slots import UNLOCKED, SlotBlock, use_block
 
@@ -87,3 +92,26 @@ def test_a_task_that_is_called_in_place_leaves_no_lock_behind_either(locks, held
 
     assert forgets.apply().get()
     assert "token" not in held("a")
+
+
+def test_a_process_that_a_job_has_forked_renews_its_own_locks(locks, run, block):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            lock = locks.lock("a")
+            lock.acquire()
+            os._exit(0 if lock._hold in locks.lock_keeper._holds and not block.read(0).locks else 2)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_threads_of_one_job_take_a_place_each(block):
+    slot = block.slot(0)
+    slot.begin(job_id="j", task="t", partition=0, fence=7, attempt=1, owner="w")
+    with ThreadPoolExecutor(8) as pool:
+        holds = list(pool.map(lambda _: JobHold(block, slot, 7), range(PLACES)))
+    assert {hold._bit for hold in holds} == {1 << number for number in range(PLACES)}
+    for hold in holds:
+        hold.end()
+    assert slot.locks == 0
