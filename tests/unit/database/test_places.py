@@ -150,7 +150,7 @@ def fill(database: Database) -> None:
     jobs = (
         "INSERT INTO denyut_jobs "
         "(prefix, id, version, state, settled, task, queue, key, budget, forget_at, at, record) "
-        f"SELECT 'd', 'j' || n, n, CASE n % {len(State)} {states} END, {true}, 't' || n % 7, 'q', "
+        f"SELECT 'd', 'j' || n, n, CASE n % {len(State)} {states} END, {true}, 't' || (n % 7), 'q', "
         "CASE WHEN n % 5 = 0 THEN 'k' || n END, CASE WHEN n % 50 = 0 THEN 'crashes' END, "
         f"CASE WHEN n % 3 > 0 THEN n END, n, '{{}}' FROM {source}"
     )

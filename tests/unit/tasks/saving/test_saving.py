@@ -5,7 +5,7 @@ import sqlite3
 from time import monotonic
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from support import wait_until
 
 from denyut.tasks.saving.applier import Applier
@@ -94,3 +94,13 @@ def test_with_through_a_job_that_is_cancelled_by_hand_is_so_in_the_store(through
     job = through.work.apply_async(countdown=60)
     through.pulse.jobs.cancel(job.id)
     assert through.row(job.id)["state"] == "CANCELLED"
+
+
+def test_a_job_that_redis_has_is_enqueued_claimed_and_ended_without_a_look_at_the_store(shelves):
+    """So it makes no difference to a claim how many jobs are stored."""
+    asked = []
+    event.listen(shelves.pulse.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+    job = shelves.work.delay()
+    shelves.bench.drain()
+    assert shelves.bench.record(job.id).state == "COMPLETED"
+    assert asked == []
