@@ -9,9 +9,11 @@ from redis.exceptions import OutOfMemoryError
 from sqlalchemy.orm import Session
 
 from denyut.database.outbox_take import take
+from denyut.database.read import read_records
 from denyut.states import State
 from denyut.tasks.door import _DoorProducer
 from denyut.tasks.outbox.deliver import clock, deliver, forget, remember
+from denyut.tasks.saving.applier import Applier
 
 PLACE = "p"
 
@@ -138,3 +140,17 @@ def test_a_connection_that_only_one_job_breaks_is_that_jobs_fault(lite, monkeypa
     assert found.refused[0][1] == "ConnectionError: Connection closed by server"
     monkeypatch.setattr(lite.pulse.store.client, "ping", broken)
     assert isinstance(deliver(lite.pulse, PLACE, taken(lite), clock()).trouble, RedisConnectionError)
+
+
+def test_with_a_job_store_in_the_same_database_the_job_gets_there_too(make_post, tmp_path):
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    post = make_post(url, denyut_database_url=url)
+    post.pulse.database.create()
+    job = enqueue(post, 1, idempotency_key="k")
+    assert post.deliver() == [1]
+    applier = Applier(post.pulse)
+    assert applier.step() == 1
+    applier.close()
+    with post.pulse.database.begin() as connection:
+        assert list(read_records(connection, post.pulse.settings.prefix, [job.id])) == [job.id]
+    assert post.rows() == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
 import pytest
 from sqlalchemy import create_engine, event
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from denyut.errors import ConfigurationError
@@ -91,3 +93,22 @@ def test_other_errors_of_the_database_are_its_own(lite):
 
     with Session(lite.engine) as session, pytest.raises(Exception, match="syntax error"):
         lite.outbox.enqueue(session, lite.note.s())
+
+
+def test_an_asynchronous_session_enqueues_as_the_error_says(make_post, postgres):
+    post = make_post(postgres)
+
+    async def sell(*, commit: bool) -> None:
+        engine = create_async_engine(postgres)
+        async with AsyncSession(engine) as session:
+            with pytest.raises(TypeError, match=r"await session.run_sync\(app.denyut.outbox.enqueue"):
+                post.outbox.enqueue(session, post.note.s(1))
+            await session.run_sync(post.outbox.enqueue, post.note.s(1))
+            await (session.commit() if commit else session.rollback())
+        await engine.dispose()
+
+    asyncio.run(sell(commit=False))
+    assert post.deliver() == []
+    asyncio.run(sell(commit=True))
+    assert post.client.exists(post.pulse.keys.relay_poke(post.relay.place.name))
+    assert post.deliver() == [1]
