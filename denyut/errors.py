@@ -18,6 +18,7 @@ __all__ = [
     "ConfigurationError",
     "DenyutError",
     "EmbeddedUnavailable",
+    "EnqueueErrors",
     "EventConflict",
     "EventError",
     "IdempotencyConflict",
@@ -95,6 +96,30 @@ class MessageTooLarge(DenyutError, ValueError):
             f"a job of task {self.task!r} has a message of {self.size} bytes, and {self.limit} are allowed "
             "(denyut_max_message_bytes): keep the data elsewhere, and send where it is"
         )
+
+
+class EnqueueErrors(DenyutError):
+    """Some calls of ``enqueue_many`` were refused; all others were enqueued.
+
+    ``results`` has for each call, in order, its ``AsyncResult`` or the exception that it got; ``errors`` has
+    the exceptions alone, by index. If the connection broke, the calls of that batch have its exception, and
+    may have been enqueued all the same; the list then ends with them.
+    """
+
+    def __init__(self, results: Sequence[object]) -> None:
+        super().__init__(list(results))
+        self.results = list(results)
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """The exceptions, by the index of their call."""
+        return {i: found for i, found in enumerate(self.results) if isinstance(found, Exception)}
+
+    def __str__(self) -> str:
+        found = self.errors
+        shown = "; ".join(f"call {i}: {exc}" for i, exc in list(found.items())[:5])
+        more = f"; and {len(found) - 5} more" if len(found) > 5 else ""  # noqa: PLR2004
+        return f"{len(found)} of {len(self.results)} calls were not enqueued: {shown}{more}"
 
 
 class InvalidUniqueness(DenyutError, ValueError):

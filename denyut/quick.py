@@ -15,7 +15,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["QuickRedis", "packed"]
 
@@ -63,19 +63,33 @@ class QuickRedis(Redis):
         super().close()
 
 
-def packed(arguments: Iterable[Any]) -> bytes:
+def packed(arguments: Sequence[Any]) -> bytes:
     """Return one command as RESP: an array of bulk strings."""
-    parts = []
+    texts = []
     for argument in arguments:
         kind = type(argument)
         if kind is str:
-            raw = argument.encode()
-        elif kind is bytes:
+            text = argument
+        elif kind is int or kind is float:
+            text = repr(argument)
+        else:
+            return _packed_bytes(arguments)
+        if not text.isascii():
+            return _packed_bytes(arguments)
+        texts.append(f"${len(text)}\r\n{text}\r\n")
+    return f"*{len(texts)}\r\n{''.join(texts)}".encode()
+
+
+def _packed_bytes(arguments: Sequence[Any]) -> bytes:
+    """Return the same where not all are plain numbers and texts in ASCII."""
+    parts = []
+    for argument in arguments:
+        if isinstance(argument, bytes):
             raw = argument
-        elif kind is int:
-            raw = b"%d" % argument
-        else:  # subclasses of str (states), and floats
-            raw = (argument if isinstance(argument, str) else repr(argument)).encode()
+        elif isinstance(argument, str):  # also a subclass of it, such as a state
+            raw = argument.encode()
+        else:
+            raw = repr(argument).encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(raw), raw))
     return b"*%d\r\n%b" % (len(parts), b"".join(parts))
 

@@ -43,6 +43,9 @@ def declare_queues(pulse: Denyut) -> None:
 class MedianRoute:
     """An entry of ``task_routes``: sends :data:`APPLY_TASK` to the queue of its stream."""
 
+    #: Nothing of other tasks' calls is looked at (``denyut.tasks.bulk.template``).
+    only_of = (APPLY_TASK,)
+
     def __init__(self, pulse: Denyut) -> None:
         self._pulse = pulse
 

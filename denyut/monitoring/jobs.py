@@ -14,6 +14,7 @@ from denyut.monitoring.listing import find_jobs
 from denyut.monitoring.status import Status, read_statuses
 from denyut.monitoring.story import Story, tell_story
 from denyut.states import State
+from denyut.tasks.bulk.many import BATCH, enqueue_many
 from denyut.tasks.claim import us
 from denyut.tasks.dead import DeadLetter, find_dead, read_letters
 from denyut.tasks.history import JobEvent, job_events
@@ -25,7 +26,7 @@ from denyut.tasks.times import seconds_until
 from denyut.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from denyut.app import Denyut
 
@@ -63,6 +64,30 @@ class Jobs(Actions):
     def __init__(self, pulse: Denyut) -> None:
         super().__init__(pulse)
         self._cache = StatusCache(lambda job_id: read_statuses(pulse, [job_id])[0])
+
+    def enqueue_many(
+        self, task: Any, calls: Iterable[Any], *, on_error: str = "raise", batch: int = BATCH, **options: Any
+    ) -> list[Any]:
+        """Enqueue many jobs of one task: as ``apply_async`` for each, in a fraction of the time.
+
+        Args:
+            task: the task, or its name.
+            calls: ``(args,)``, ``(args, kwargs)`` or ``(args, kwargs, options)`` of each job; any iterable,
+                of which no more than ``batch`` are taken at once. Options are those of ``apply_async``, with
+                ``idempotency_key``, ``countdown``, ``queue`` and so on.
+            on_error: what is done about calls that are refused, once all others are enqueued: ``raise``
+                ``EnqueueErrors``, or ``return`` their exceptions among the results.
+            batch: most jobs of one round trip.
+            options: of all jobs; a call's own come before them.
+
+        Returns:
+            for each call, in order, its ``AsyncResult``, whose ``deduplicated`` says whether the job existed.
+
+        Raises:
+            EnqueueErrors: calls were refused, or the connection broke: its ``results`` say which. Calls with
+                an idempotency key may all be repeated.
+        """
+        return enqueue_many(self._pulse, task, calls, on_error=on_error, batch=batch, **options)
 
     def get(self, job_id: str, *, fresh: bool = False) -> Status:
         """Return the status of a job; its verdict is ``unknown`` if there is no such job.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -21,6 +20,7 @@ from denyut.errors import IdempotencyConflict, JobCancelled, LeaseLost, NotKeepa
 from denyut.scripts import Script
 from denyut.states import TERMINAL, State
 from denyut.tasks.attempt import active_attempt
+from denyut.tasks.bulk.template import Prototype
 from denyut.tasks.claim import us
 from denyut.tasks.contest import MOST_STEPS, Taken, next_step, supersede
 from denyut.tasks.envelope import ETA_HEADER, HEADER, Envelope, Stamp, pack
@@ -40,7 +40,7 @@ from denyut.tasks.note import note_duplicate
 from denyut.tasks.outbox.keeper import Keeper, active_keeper
 from denyut.tasks.same_ids import install_same_ids
 from denyut.tasks.size import check_size
-from denyut.tasks.times import as_given, finite, iso_in, seconds_until
+from denyut.tasks.times import delay_of, eta_text
 from denyut.tasks.unique import OPTIONS
 from denyut.tasks.wire import Catcher, Wire
 
@@ -96,19 +96,19 @@ class Door:
             JobExists: the key belongs to a job, and ``on_conflict`` is ``raise``; nothing was sent.
         """
         app = self.pulse.app
+        is_plain = not is_job(self.pulse, name) and not any(
+            each in options for each in (KEY_HEADER, *OPTIONS)
+        )
+        if is_plain or type(producer) is Prototype:
+            given = {"countdown": countdown, "eta": eta, "task_id": task_id, "producer": producer}
+            return self._pass(name, args, kwargs, connection=connection, **given, **options)
         keeper = active_keeper()
-        if not is_job(self.pulse, name) and not any(each in options for each in (KEY_HEADER, *OPTIONS)):
-            if keeper is not None:
-                raise NotKeepable(f"task {name!r} is no job of this app, so no outbox can keep it")
-            given = {"countdown": countdown, "eta": eta, "task_id": task_id}
-            return self.send(name, args, kwargs, producer=producer, connection=connection, **given, **options)
         intent = intent_of(
-            self.pulse, name, args or (), kwargs or {}, task_id, _delay(app, countdown, eta), options
+            self.pulse, name, args or (), kwargs or {}, task_id, delay_of(app, countdown, eta), options
         )
         extra = {KEY_HEADER: intent.key, **intent.unique.headers} if intent.key is not None else {}
         if intent.delay > 0:
-            in_time = isinstance(eta, datetime | str) and not countdown
-            extra[ETA_HEADER] = as_given(app, eta) if in_time else iso_in(intent.delay)
+            extra[ETA_HEADER] = eta_text(app, countdown, eta, intent.delay)
         if extra:
             options["headers"] = {**(options.get("headers") or {}), **extra}
         sender = nullcontext(app.amqp.Producer(connection, auto_declare=False)) if connection else None
@@ -131,6 +131,12 @@ class Door:
         if self.pulse.keys.stored and keeper is None:
             self.pulse.saving.wrote(intent.id)
         return result
+
+    def _pass(self, name: str, args: Any, kwargs: Any, **options: Any) -> Any:
+        """Send what is no job, or is only looked at."""
+        if active_keeper() is not None and type(options["producer"]) is not Prototype:
+            raise NotKeepable(f"task {name!r} is no job of this app, so no outbox can keep it")
+        return self.send(name, args, kwargs, **options)
 
     def _go_on(self, intent: Intent, taken: Taken, options: dict[str, Any]) -> Intent | None:
         """Return the next try of an enqueue whose key is ``taken``; None: its answer is that job."""
@@ -202,7 +208,7 @@ class _DoorProducer:
     def _keep(self, body: Any, options: dict[str, Any]) -> None:
         """Check what making the record would have checked, and let the message be kept."""
         envelope = pack(self._real, body, options)
-        check_size(self._pulse, self._intent.task, envelope)
+        check_size(self._pulse, self._intent.task, envelope.body)
         if self._intent.digest is not None:
             args, kwargs, _ = envelope.decode(self._pulse.app.conf.accept_content)
             fingerprint(args, kwargs)
@@ -236,7 +242,7 @@ class _DoorProducer:
 
     def _reserve(self, envelope: Envelope, wire: Wire | None) -> Stamp | None:
         intent = self._intent
-        check_size(self._pulse, intent.task, envelope)
+        check_size(self._pulse, intent.task, envelope.body)
         reply = self._requeue(envelope) if intent.attempt else self._first(envelope, wire)
         code = reply[0].decode()
         if code in ("DUPLICATE", "CONFLICT") and self._is_left_over(reply[1].decode()):
@@ -385,10 +391,3 @@ class _DoorProducer:
 def _has_failed(state: str) -> bool:
     """Whether a job in ``state`` has ended in a way that frees its key."""
     return State(state) in TERMINAL - {State.COMPLETED}
-
-
-def _delay(app: Any, countdown: float | None, eta: Any) -> float:
-    """Return the seconds until a job is due, by the producer's clock; Redis' clock takes over from here."""
-    if countdown:
-        return finite(countdown, "countdown")
-    return seconds_until(app, eta) if eta else 0.0

@@ -8,9 +8,10 @@ from denyut.scripts import Script
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
+    from denyut.scripts import Call
     from denyut.tasks.envelope import Envelope
 
-__all__ = ["note_duplicate"]
+__all__ = ["duplicate_note", "note_duplicate"]
 
 NOTE = Script("denyut.tasks", "note")
 
@@ -25,5 +26,10 @@ def note_duplicate(pulse: Denyut, holder: str, code: str, key: str | None, envel
         key: the key.
         envelope: the message that was not sent, which names its producer.
     """
-    origin = str(envelope.headers.get("origin") or "")
-    NOTE(pulse.store.client, pulse.keys.script(holder), [holder, code.lower(), f"key {key}", origin])
+    script, keys, args = duplicate_note(pulse, holder, code, key, str(envelope.headers.get("origin") or ""))
+    script(pulse.store.client, keys, args)
+
+
+def duplicate_note(pulse: Denyut, holder: str, code: str, key: str | None, origin: str) -> Call:
+    """Return the same as a call, for many at once; ``origin`` names the producer."""
+    return NOTE.with_(pulse.keys.script(holder), [holder, code.lower(), f"key {key}", origin])

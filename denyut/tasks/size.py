@@ -8,18 +8,17 @@ from denyut.errors import MessageTooLarge
 
 if TYPE_CHECKING:
     from denyut.app import Denyut
-    from denyut.tasks.envelope import Envelope
 
 __all__ = ["check_size"]
 
 
-def check_size(pulse: Denyut, task: str, envelope: Envelope) -> None:
-    """Refuse a message whose body, as it is encoded and compressed, is over ``denyut_max_message_bytes``.
+def check_size(pulse: Denyut, task: str, body: str | bytes) -> None:
+    """Refuse a message whose ``body``, as it is encoded and compressed, is over ``denyut_max_message_bytes``.
 
     Raises:
         MessageTooLarge: with its size in bytes, and the limit.
     """
-    body, most = envelope.body, pulse.settings.max_message_bytes
+    most = pulse.settings.max_message_bytes
     size = len(body) if isinstance(body, bytes) or body.isascii() else len(body.encode())
     if size > most:
         raise MessageTooLarge(task, size, most)

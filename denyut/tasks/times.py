@@ -13,7 +13,7 @@ from typing import Any
 
 from celery.utils.time import maybe_make_aware
 
-__all__ = ["as_given", "finite", "iso_in", "seconds_until"]
+__all__ = ["as_given", "delay_of", "eta_text", "finite", "iso_in", "seconds_until"]
 
 
 def as_given(app: Any, when: Any) -> str:
@@ -24,6 +24,19 @@ def as_given(app: Any, when: Any) -> str:
         when: a datetime, or ISO 8601 text.
     """
     return when if isinstance(when, str) else str(maybe_make_aware(when, app.timezone).isoformat())
+
+
+def delay_of(app: Any, countdown: float | None, eta: Any) -> float:
+    """Return the seconds until a job is due, by the producer's clock; Redis' clock takes over from here."""
+    if countdown:
+        return finite(countdown, "countdown")
+    return seconds_until(app, eta) if eta else 0.0
+
+
+def eta_text(app: Any, countdown: float | None, eta: Any, delay: float) -> str:
+    """Return the time for which a job was meant, ``delay`` seconds from now, as its message says it."""
+    in_time = isinstance(eta, datetime | str) and not countdown
+    return as_given(app, eta) if in_time else iso_in(delay)
 
 
 def seconds_until(app: Any, when: Any, name: str = "eta") -> float:

@@ -62,6 +62,11 @@ class Catcher:
 
     def catch(self, producer: Any, body: Any, options: dict[str, Any]) -> Wire | None:
         """Return what ``producer.publish(body, **options)`` would push; None if it must go its own way."""
+        seen = self.seen(producer, body, options)
+        return None if seen is None else Wire(seen[0], dumps(seen[1]), Envelope.of_wire(seen[1]))
+
+    def seen(self, producer: Any, body: Any, options: dict[str, Any]) -> tuple[list[str], Any] | None:
+        """The same as the Lists and the message that kombu would encode for them."""
         channel = producer.channel
         with _caught(channel) as found:
             producer.publish(body, **options)
@@ -72,7 +77,7 @@ class Catcher:
         priority = channel._get_message_priority(message, reverse=False)  # noqa: SLF001
         prefix = channel.global_keyprefix or ""
         lists = [prefix + channel._q_for_pri(queue, priority) for queue, _ in found]  # noqa: SLF001
-        return Wire(lists, dumps(message), Envelope.of_wire(message))
+        return lists, message
 
 
 @contextmanager

@@ -29,6 +29,10 @@ def make_app(kind: str) -> Celery:
     def nothing() -> None:
         """Do nothing."""
 
+    @app.task(name="bench.number", shared=False)  # type: ignore[untyped-decorator]
+    def number(n: int) -> None:
+        """Do nothing with ``n``."""
+
     @app.task(  # type: ignore[untyped-decorator]
         name="bench.keyed", shared=False, idempotency_key="{n}", queue=f"bench.{kind}.nobody"
     )

@@ -26,9 +26,17 @@ from million import stored_throughput
 from nodes.valkey import PrivateValkey
 from pairs import Comparison
 from storing import store_throughput
-from throughput import enqueue_throughput, worker_throughput
+from throughput import bulk_throughput, enqueue_throughput, worker_throughput
 
-SHARES = {"jobs": 0.32, "enqueue": 0.18, "store": 0.22, "stored": 0.12, "commit": 0.06, "median": 0.1}
+SHARES = {
+    "jobs": 0.3,
+    "enqueue": 0.15,
+    "bulk": 0.07,
+    "store": 0.2,
+    "stored": 0.12,
+    "commit": 0.06,
+    "median": 0.1,
+}
 TEXTS = {
     "jobs": "jobs through a worker (no-op, prefork 2, results stored), against bare Celery",
     "jobs_worker_cpu": "the same jobs: how many one second of the worker's CPU is enough for",
@@ -36,6 +44,8 @@ TEXTS = {
     "enqueue_unkeyed": ".delay() without a key, against bare Celery",
     "enqueue_keyed": ".delay() with a new key, against bare Celery",
     "enqueue_duplicate": ".delay() with a key that is taken, against bare Celery",
+    "bulk_unkeyed": "jobs of enqueue_many, against a loop of .delay()",
+    "bulk_keyed": "jobs of enqueue_many with new keys, against a loop of .delay() with new keys",
     "jobs_sqlite": "jobs through a worker with a job store in SQLite, against none",
     "jobs_worker_cpu_sqlite": "the same jobs: how many one second of the worker's CPU is enough for",
     "jobs_server_cpu_sqlite": "the same jobs: how many one second of the server's CPU is enough for",
@@ -100,6 +110,7 @@ def _parts(
     return {
         "jobs": lambda seconds: worker_throughput(server.url, client, folder, server.pid, seconds),
         "enqueue": lambda seconds: enqueue_throughput(client, seconds),
+        "bulk": lambda seconds: bulk_throughput(client, seconds),
         "store": lambda seconds: store_throughput(server.url, client, folder, server.pid, seconds),
         "stored": many_stored,
         "commit": lambda seconds: {"commit": commit_throughput(make_app("denyut"), seconds)},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TASKS = 600  # a round of a worker: about a second
 CALLS = 300  # a round of a producer
+MANY = 1500  # a round of one that enqueues many at once
 TIMEOUT = 60.0
 
 
@@ -69,6 +70,34 @@ def enqueue_throughput(client: Redis, seconds: float) -> dict[str, Comparison]:
     }
     part = seconds / len(measured)
     return {name: compare(run, lambda: rate(bare), seconds=part) for name, run in measured.items()}
+
+
+def bulk_throughput(client: Redis, seconds: float) -> dict[str, Comparison]:
+    """Jobs a second of ``enqueue_many``, against a loop of ``.delay()``: without and with new keys."""
+    app, numbers, queue = make_app("denyut"), count(), "bench.denyut.nobody"
+
+    def rates(name: str) -> Comparison:
+        task = app.tasks[name]
+
+        def many() -> float:
+            calls = [((next(numbers),), None, {"queue": queue}) for _ in range(MANY)]
+            begin = time.perf_counter()
+            app.denyut.jobs.enqueue_many(task, calls)
+            took = time.perf_counter() - begin
+            client.delete(queue)
+            return MANY / took
+
+        def loop() -> float:
+            begin = time.perf_counter()
+            for _ in range(CALLS):
+                task.apply_async((next(numbers),), queue=queue)
+            took = time.perf_counter() - begin
+            client.delete(queue)
+            return CALLS / took
+
+        return compare(many, loop, seconds=seconds / 2)
+
+    return {"bulk_unkeyed": rates("bench.number"), "bulk_keyed": rates("bench.keyed")}
 
 
 class Round:

@@ -100,7 +100,9 @@ def test_a_call_that_comes_after_the_start_is_refused_if_it_has_other_arguments(
 
 def test_what_lives_elsewhere_is_given_the_newest_arguments_too(make_bench, valkey_server):
     """The broker is another Redis: the message is published beside the script."""
-    bench = make_bench(broker_url=valkey_server.url.removesuffix("/0") + "/1")
+    bench = make_bench(
+        broker_url=valkey_server.url.removesuffix("/0") + "/1", denyut_redis_url=valkey_server.url
+    )
     ran = []
 
     @bench.task(name="t.sync", idempotency_key="sync")

@@ -1,0 +1,1 @@
+"""Enqueueing many jobs of a task at the price of a few."""
