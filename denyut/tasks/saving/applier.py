@@ -103,16 +103,19 @@ class Applier(Service):
                 self._compared = monotonic()
             mine = self._is_mine(client)
             ids = self.waiting(client, helping=not mine)
-            if mine and not ids and monotonic() >= self._prune_at:
+            if ids:
+                self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
+                saving.worked(client, len(ids))
+            if mine and self._is_time_to_prune(busy=len(ids) >= BATCH):
                 self._bounded.do(self._prune, self._patience)
-            if not ids:
-                return 0
-            self._bounded.do(lambda: save(self.pulse, client, ids), self._patience)
         except (SQLAlchemyError, SchemaMismatch, OSError) as exc:
             saving.failed(client, exc)
             return 0
-        saving.worked(client, len(ids))
         return len(ids)
+
+    def _is_time_to_prune(self, *, busy: bool) -> bool:
+        """Writing comes first where it is behind, but not for ever: what is never deleted grows."""
+        return monotonic() >= self._prune_at + (PRUNE_EVERY if busy else 0.0)
 
     def _prune(self) -> None:
         settings, now = self.pulse.settings, self.pulse.store.now_us()

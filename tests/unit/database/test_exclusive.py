@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from threading import Event, Thread
 from time import monotonic
 
@@ -69,3 +71,27 @@ def test_the_patience_of_other_statements_is_as_before(empty):
         assert connection.exec_driver_sql(ask).scalar() != before
     with empty.engine.connect() as connection:
         assert connection.exec_driver_sql(ask).scalar() == before
+
+
+KILLED = """
+import sys, time
+from denyut.database.engine import Database
+from denyut.database.exclusive import exclusive
+with exclusive(Database(sys.argv[1], timeout=1.0).engine, wait=1.0) as connection:
+    connection.exec_driver_sql("CREATE TABLE t (a INTEGER)")
+    print("inside", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_is_killed_inside_leaves_nothing_and_nobody_waits_for_it(empty):
+    url = empty.url.render_as_string(hide_password=False)
+    child = subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout.readline() == b"inside\n"
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    with exclusive(empty.engine, wait=10.0) as connection:
+        assert not inspect(connection).has_table("t")

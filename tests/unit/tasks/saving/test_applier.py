@@ -110,6 +110,24 @@ def test_rows_whose_time_is_over_go_in_batches_while_there_is_nothing_to_write(m
     assert applier._prune_at > 0
 
 
+def test_rows_go_also_where_there_is_always_something_to_write(make_shelves, monkeypatch):
+    shelves = make_shelves(denyut_store_retention=60.0)
+    monkeypatch.setattr(module, "BATCH", 3)
+    old = shelves.work.delay().id
+    shelves.bench.drain()
+    over = shelves.pulse.store.now_us() - 61_000_000
+    shelves.client.hset(shelves.pulse.keys.job(old).record, "forget_at", over)
+    applier = Applier(shelves.pulse)
+    for _ in range(3):
+        shelves.work.delay()
+        assert applier.step() > 0
+    assert shelves.row(old) is None
+    monkeypatch.setattr(module, "PRUNE_EVERY", 5.0)
+    assert not applier._is_time_to_prune(busy=True)
+    applier._prune_at = 0.0
+    assert applier._is_time_to_prune(busy=True)
+
+
 def test_what_is_remembered_of_deleted_jobs_goes_when_its_time_is_over_too(make_shelves):
     shelves = make_shelves(denyut_store_retention=60.0, denyut_gone_retention=1.0)
     job = shelves.work.delay()
