@@ -15,6 +15,7 @@ from denyut.monitoring.check_outbox import check_outbox
 from denyut.monitoring.check_queues import check_queues
 from denyut.monitoring.check_server import check_eviction, check_persistence, check_redis
 from denyut.monitoring.check_store import check_store
+from denyut.monitoring.check_tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ CHECKS: dict[str, Callable[[Denyut, Any], Check]] = {
     "leases": check_leases,
     "queues": check_queues,
     "audit": check_audit,
+    "tables": check_tables,
     "store": check_store,
     "outbox": check_outbox,
     "locks": check_locks,

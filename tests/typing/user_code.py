@@ -19,6 +19,7 @@ from denyut.errors import (
     IdempotencyConflict,
     InvalidEvent,
     JobCancelled,
+    JobGone,
     LeaseLost,
     LockLost,
     LockTaken,
@@ -113,6 +114,10 @@ def look(job_id: str) -> str:
     page = pulse.jobs.list(state="RUNNING", limit=10)
     for each in page.jobs:
         assert_type(each.id, str)
+    if status.gone is not None:
+        assert_type(status.gone.state, State)
+    stored = pulse.jobs.list(key="order:1", since=-3600, until="2026-12-24T18:00:00Z", cursor=page.cursor)
+    assert_type(stored.complete, bool)
     for each in pulse.jobs.watch(job_id, timeout=5.0):
         assert_type(each.poll_after_ms, int)
     return str(status.verdict)
@@ -131,6 +136,14 @@ def retry_what_died(task: str) -> list[str]:
         except NotRetryable:
             assert_type(pulse.jobs.purge(letter.id), int)
     return made
+
+
+def acted(job_id: str) -> list[str]:
+    try:
+        pulse.jobs.cancel(job_id, reason="a mistake", by="ann")
+    except JobGone:
+        return []
+    return [f"{entry.actor}: {entry.action}" for entry in pulse.jobs.audit(job_id).entries]
 
 
 def tell(job_id: str) -> list[str]:
