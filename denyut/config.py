@@ -41,6 +41,7 @@ _CHOICES = {
     "heartbeat": ("auto", "thread", "process"),
     "misfire": MISFIRE,
     "on_cancel": ("fail", "skip"),
+    "on_stall": ("show", "interrupt", "kill"),
     "store_writes": ("through", "behind"),
 }
 _PASSWORD_PARAMETER = re.compile(r"([?&]password=)[^&#]*")
@@ -128,6 +129,18 @@ class Settings:
     )
     stall_after: float = _number(
         60.0, 0.5, 86400.0, "No progress and no CPU use for this long: verdict stalled.", unit="s"
+    )
+    on_stall: str = _text(
+        "show",
+        "A stalled job: only show it, let go of it and tell its body to stop, or kill its process.",
+        kind="on_stall",
+    )
+    max_runtime: float | None = _number(
+        None,
+        1.0,
+        31_536_000.0,
+        "How long the lease of one attempt is renewed: one that runs longer is let go of. None: no end.",
+        unit="s",
     )
     max_crashes: int = _number(3, 0, 1000, "Lost workers a job survives; one more and it is dead.")
     interrupt_grace: float = _number(

@@ -20,6 +20,8 @@ end
 local function die(id, now, fence, attempt, crashes, most, task, who)
   local workers = crashes == 1 and ' worker' or ' workers'
   local reason = 'lost ' .. crashes .. workers .. ' (max_crashes=' .. most .. ')'
+  local said = redis.call('HGET', record, 'let_go')
+  if said then reason = reason .. '; let go of: ' .. cjson.decode(said)[3] end
   if redis.call('HEXISTS', record, 'committing') == 1 then
     reason = reason .. '; its effect may have been committed'
   end

@@ -8,6 +8,14 @@ local function crash_budget(most)
   return most
 end
 
+-- Why the heartbeat has let go of the attempt, as an error; nil if it has not (signals/lua/let_go.lua).
+local function let_go(fence)
+  local said = redis.call('HGET', record, 'let_go')
+  if not said then return nil end
+  local of, kind, why = unpack(cjson.decode(said))
+  if of == int(fence) then return {kind == 'stalled' and 'JobStalled' or 'JobOverran', why} end
+end
+
 -- what: as blame.lua says
 local function note_crash(now, started, fence, attempt, task, who, what)
   local seen = started
@@ -18,7 +26,7 @@ local function note_crash(now, started, fence, attempt, task, who, what)
   count(what, task)
   event(what, int(fence), attempt, int(now - seen), true,
     {by = who.by, pid = who.pid, gen = who.gen, 'lost', lost[1] or '', 'lost_pid', lost[2] or ''})
-  local why = what == 'drained' and {'WorkerEnded', 'its worker was told to end'}
+  local why = what == 'drained' and {'WorkerEnded', 'its worker was told to end'} or let_go(fence)
     or {'WorkerLost', 'its worker gave the last sign of life ' .. ago .. ' s before'}
   keep_error(attempt, cjson.encode(why), '', now)
   redis.call('HSET', record, 'crashed_at', int(now), 'seen', int(seen))

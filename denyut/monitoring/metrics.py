@@ -30,6 +30,7 @@ EVENTS = frozenset(
         *("redone", "claimed", "busy", "done", "stale", "lost"),
         *("completed", "failed", "cancelled", "expired", "ignored", "rejected", "retried", "dead"),
         *("cancel_requested", "released"),
+        *("stalled", "overran"),
         *("crashed", "drained", "suspected", "recovered", "republished", "replayed", "restored", "misfired"),
     }
 )

@@ -65,8 +65,14 @@ def _running(status: Status, waiting: Waiting, settings: Settings) -> str:
     if status.verdict == Verdict.RUNNING:
         return f"it goes on; {lapse} (every {settings.beat_interval:g} s)"
     if status.verdict == Verdict.STALLED:
-        return "it is alive and neither moves nor computes; it goes on until it ends, or somebody ends it"
+        return _stalled(settings)
     return f"{lapse}, then {_who(waiting)} publishes it again ({budget})"
+
+
+def _stalled(settings: Settings) -> str:
+    if settings.on_stall == "show":
+        return "it is alive and neither moves nor computes; it goes on until it ends, or somebody ends it"
+    return "it is alive and neither moves nor computes; its worker lets go of it, and it runs again"
 
 
 def _queued(status: Status, waiting: Waiting, settings: Settings) -> str:

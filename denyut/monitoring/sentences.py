@@ -141,6 +141,8 @@ _SENTENCES: dict[str, Callable[[JobEvent], str]] = {
     "superseded": lambda e: (
         f"given a newer message, of other arguments or another time, by {_by(e)} (generation {e.generation})"
     ),
+    "stalled": lambda e: f"{_by(e)} let go of attempt {e.attempt}: {e.data}",
+    "overran": lambda e: f"{_by(e)} let go of attempt {e.attempt}: {e.data}",
     "retrying": lambda e: f"attempt {e.attempt} asked for a retry: {_error(e.data) or 'no error was given'}",
     "cancel_requested": lambda e: f"{_by(e)} asked it to stop: {_error(e.data)}",
     "rescheduled": lambda e: f"given another time: {_moment(e.data)}",

@@ -52,6 +52,13 @@ class Enforcer:
         flagged = [job for job in beat.jobs if job.flags & (LOST | CANCEL)]
         self._told.update((job.index, job.fence) for job in (*flagged, *beat.lost, *beat.cancelled))
 
+    def take(self, job: SlotState, *, at_once: bool) -> None:
+        """Take up ``job``, which is flagged; with ``at_once`` there is no grace."""
+        place = (job.index, job.fence)
+        self._told.add(place)
+        if at_once:
+            self._since[place] = float("-inf")
+
     def look(self, send: Callable[[int, int], None]) -> None:
         """Signal every body that was told to stop and still runs; kill those whose grace is over.
 
@@ -78,8 +85,6 @@ class Enforcer:
         if place not in self._killed:
             self._killed.add(place)
             why = "lost its lease" if job.flags & LOST else "was cancelled"
-            logger.warning(
-                "job %s: it %s and did not stop within %g s: its process %d is killed",
-                job.job_id, why, self._grace, job.pid,
-            )  # fmt: skip
+            grace = f" and did not stop within {self._grace:g} s" if since > float("-inf") else ""
+            logger.warning("job %s: it %s%s: its process %d is killed", job.job_id, why, grace, job.pid)
         send(job.pid, SIGKILL)

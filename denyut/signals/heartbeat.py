@@ -21,7 +21,8 @@ from denyut.signals.beat import Beat, Beater
 from denyut.signals.drain import Drain
 from denyut.signals.enforcer import Enforcer
 from denyut.signals.pidwatch import PidWatch
-from denyut.tasks.slot import STOP
+from denyut.signals.watchdog import LetGo, Watchdog
+from denyut.tasks.slot import LOST, STOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +40,7 @@ __all__ = ["Heartbeat"]
 
 WORKER = Script("denyut.signals", "worker")
 LEAVE = Script("denyut.signals", "leave")
+LET_GO = Script("denyut.signals", "let_go")
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class Heartbeat(Service):
         self._revive = revive
         self._about = [item for pair in (about or {}).items() for item in pair]
         self._beater = Beater(settings, keys, block)
+        self._watchdog = Watchdog(settings)
         self._enforcer = Enforcer(block, STOP, settings.interrupt_grace, spared=node.pid)
         self._hurried = Event()
         self.beats = 0  # completed ones
@@ -104,7 +107,7 @@ class Heartbeat(Service):
         # Only the thread uses what follows.
         self._due = 0.0
         self._failures = 0
-        self._left: list[Call] = []  # that release the locks of dead processes
+        self._left: list[Call] = []  # that release the locks of dead processes, and tell of jobs let go of
         self._complained = float("-inf")
         self._told: set[str] = set()  # messages in hand that Redis knows of
 
@@ -166,9 +169,12 @@ class Heartbeat(Service):
         self.lag = max(monotonic() - self._due, 0.0)
         in_hand = self._held.snapshot_older_than(self._settings.beat_interval)
         try:
-            jobs = self._beater.jobs()
+            running = self._beater.jobs()
+            for gone in self._watchdog.look(running):
+                self._let_go(gone)
+            jobs = self._watchdog.kept(running)
             drain = self._drain.begin(jobs)
-            more = [self._about_me(len(jobs)), *self._left]
+            more = [self._about_me(len(running)), *self._left]
             done = self._beater.beat(client, jobs, in_hand, lag=self.lag, more=more, draining=drain)
         except (RedisError, OSError) as exc:
             self._failures += 1
@@ -182,6 +188,14 @@ class Heartbeat(Service):
         self.completed.set()
         self._revive()
         return True
+
+    def _let_go(self, gone: LetGo) -> None:
+        job = gone.job
+        logger.warning("job %s: %s; attempt %d is let go of", job.job_id, gone.why, job.attempt)
+        self._block.flag(job.index, job.fence, LOST)
+        self._enforcer.take(job, at_once=gone.at_once)
+        args = [job.job_id, job.fence, gone.kind, gone.why, self._node.owner, self._node.pid]
+        self._left.append(LET_GO.with_(self._keys.script(job.job_id), args))
 
     def _report(self, done: Beat) -> None:
         if self._failures:

@@ -18,6 +18,7 @@ from denyut.tasks.misfire import check_misfire
 from denyut.tasks.reason import retries_spent
 from denyut.tasks.replace import announce_replacement
 from denyut.tasks.run import JobRun, activate
+from denyut.tasks.runtime import check_max_runtime
 from denyut.tasks.tracer import Tracer
 from denyut.tasks.unique import check_uniqueness
 
@@ -55,6 +56,9 @@ class JobTask(Task):  # type: ignore[misc]
     #: Seconds to remember a finished job and its key; None: the setting ``denyut_retention``.
     retention: float | None = None
 
+    #: Seconds for which the lease of one attempt is renewed; None: the setting ``denyut_max_runtime``.
+    max_runtime: float | None = None
+
     #: What becomes of a job of this task that is far too late: ``run`` or ``skip``; None: the setting.
     misfire: str | None = None
 
@@ -68,6 +72,7 @@ class JobTask(Task):  # type: ignore[misc]
         super().__init_subclass__(**options)
         check_misfire(cls)
         check_uniqueness(cls)
+        check_max_runtime(cls)
 
     @property
     def __trace__(self) -> Any:

@@ -41,6 +41,7 @@ CHECK = 8
 PROGRESS_SEQ, DONE, TOTAL = 9, 10, 11
 TEXT_SEQ, STAGE_SEQ, LENGTHS = 12, 13, 14
 UNIT_AT, STAGE_AT, IDENTITY_AT = 120, 136, 200
+MAX_RUNTIME = 157  # ms after which the heartbeat lets go of the job; 0 = never
 LOCKS = 158  # bits: which of its places for locks are used (denyut.tasks.locks.places)
 BODY = 159  # the last word: the fence of the job whose body runs, and may be interrupted; else 0
 IDENTITY = Struct("=5Q")  # words 3 to 7: fence, started, attempt, partition, lengths of the texts
@@ -99,8 +100,11 @@ class Slot:
         attempt: int,
         owner: str,
         delivery_tag: str = "",
+        max_runtime: float = 0.0,
     ) -> None:
         """Say that this process runs the attempt ``attempt`` of a job under the lease ``owner#fence``.
+
+        Its lease is renewed for ``max_runtime`` seconds at most; 0: for as long as it runs.
 
         Raises:
             ValueError: for a text over 255 bytes of UTF-8, an empty id, or a fence that is not positive.
@@ -124,6 +128,7 @@ class Slot:
         words[CHECK] = crc32(blob, crc32(head))
         words[FLAGS] = words[PROGRESS_SEQ] = words[TEXT_SEQ] = words[STAGE_SEQ] = words[LENGTHS] = 0
         words[LOCKS] = 0
+        words[MAX_RUNTIME] = round(max_runtime * 1000)
         self._seq += 2
         words[SEQ] = self._seq
         self._fence = fence

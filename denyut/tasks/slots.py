@@ -37,6 +37,7 @@ from denyut.tasks.slot import (
     LOCKS,
     LOST,
     MAP,
+    MAX_RUNTIME,
     PID_MASK,
     PROGRESS_SEQ,
     REST,
@@ -85,7 +86,7 @@ class SlotState:
     ``done`` and ``total`` are None if the job has not told; ``progress_seq`` and ``stage_seq`` count
     how often it told progress and stage. ``life`` stands for one process's use of the slot. ``in_body``:
     the job's own code runs, and a signal interrupts it. ``locks``: which of its places for locks are
-    used, a bit each.
+    used, a bit each. ``max_runtime``: seconds for which its lease is renewed at most; 0: no end.
     """
 
     index: int
@@ -108,6 +109,7 @@ class SlotState:
     stage_seq: int
     stage: str
     locks: int = 0
+    max_runtime: float = 0.0
 
 
 class SlotBlock:
@@ -256,12 +258,13 @@ class SlotBlock:
         steady_progress = not progress_seq & 1 and words[base + PROGRESS_SEQ] == progress_seq
         steady_text = not text_seq & 1 and words[base + TEXT_SEQ] == text_seq
         flags, body, locks = words[base + FLAGS], words[base + BODY], words[base + LOCKS]
+        limit = words[base + MAX_RUNTIME]
         if self._buried.get(index) == life or words[base + FENCE] == 0:
             return None
         if seq & 1 or words[base + SEQ] != seq or words[base + LIFE] != life:
             return UNREADABLE
         steady = (steady_progress, steady_text)
-        return self._parse(index, life, raw, flags=flags, body=body, locks=locks, steady=steady)
+        return self._parse(index, life, raw, flags=flags, body=body, locks=locks, limit=limit, steady=steady)
 
     def _parse(
         self,
@@ -272,6 +275,7 @@ class SlotBlock:
         flags: int,
         body: int,
         locks: int,
+        limit: int,
         steady: tuple[bool, bool],
     ) -> SlotState | Literal[Unreadable.UNREADABLE]:
         fence, started, attempt, partition, lengths = IDENTITY.unpack_from(raw, FENCE * 8)
@@ -312,6 +316,7 @@ class SlotBlock:
             unit=unit,
             stage_seq=stage_seq,
             stage=stage,
+            max_runtime=limit / 1000,
             locks=locks,
         )
 

@@ -45,6 +45,7 @@ from denyut.tasks.recover import recover
 from denyut.tasks.replay import outcome_of, raising
 from denyut.tasks.restore import restore
 from denyut.tasks.run import JobRun, activate
+from denyut.tasks.runtime import max_runtime_of
 from denyut.tasks.slots import current_block
 from denyut.tasks.telling import telling
 
@@ -356,6 +357,7 @@ def _slot(delivery: _Delivery, answer: Claim) -> Slot | None:
         fence=answer.fence,
         attempt=answer.attempt,
         owner=answer.owner,
+        max_runtime=max_runtime_of(delivery.pulse, delivery.task),
     )
     return slot
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import threading
 import time
 
 from celery import Celery
@@ -21,6 +23,8 @@ app.conf.update(
     denyut_max_crashes=int(os.environ.get("MAX_CRASHES", "3")),
     denyut_heartbeat=os.environ.get("HEARTBEAT", "auto"),
     denyut_stall_after=float(os.environ.get("STALL_AFTER", "60.0")),
+    denyut_on_stall=os.environ.get("ON_STALL", "show"),
+    denyut_interrupt_grace=float(os.environ.get("GRACE", "3.0")),
     task_acks_late=os.environ.get("ACKS_LATE") == "1",
     worker_soft_shutdown_timeout=float(os.environ.get("SOFT_SHUTDOWN", "0")),
     worker_pool_restarts=True,
@@ -88,3 +92,27 @@ def waits(seconds: float) -> list[int]:
     job = current_job()
     time.sleep(seconds)  # the work
     return [job.attempt, job.crashes]
+
+
+@app.task
+def hangs_once(how: str) -> list[int]:
+    """Hang for ever in the first attempt: in a lock, in C code that no signal wakes, or in a busy loop."""
+    job = current_job()
+    if job.attempt > 1:
+        return [job.attempt, job.crashes]
+    if how == "lock":
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+    elif how == "deaf":
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(range(1, 32)))
+        while True:
+            signal.sigwait({signal.SIGUSR1})
+    while True:
+        sum(range(1000))
+
+
+@app.task(max_runtime=1.5)
+def overruns_once(how: str) -> list[int]:
+    """The same, with an end."""
+    return list(hangs_once.run(how))

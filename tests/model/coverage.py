@@ -17,6 +17,7 @@ _PACKAGE = Path(denyut.__file__).parent
 NOT_MODELLED = {
     "worker": "what a worker says of itself; nothing is decided by it",
     "leave": "the same",
+    "let_go": "why a lease is renewed no more; that it lapses is what the model plays",
     "watch_schedule": "who looks at the schedules; any number may, and the model lets any number",
     "note": "an entry in a job's story; nothing is decided by it",
     "restore": "after a loss of data; the machine leaves that out by default (Protocol.forgetful)",
