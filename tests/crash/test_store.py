@@ -9,9 +9,11 @@ from time import monotonic
 
 import pytest
 from nodes.postgres import PrivatePostgres, find_programs
-from sqlalchemy import select
+from sqlalchemy import select, text
 from support import wait_until
 
+from denyut.database.exclusive import exclusive
+from denyut.database.revision import TABLE
 from denyut.database.tables import tables
 from denyut.states import TERMINAL
 from denyut.tasks.record import FIELDS, JobRecord
@@ -162,3 +164,29 @@ def test_a_worker_that_is_killed_while_it_writes_loses_nothing(load, own_postgre
     run.node.start()
     run.finish()
     assert os.getpid() != run.node.pid
+
+
+NEWER = (
+    "ALTER TABLE denyut_jobs ADD COLUMN weight BIGINT DEFAULT 7 NOT NULL",
+    "ALTER TABLE denyut_events ADD COLUMN later TEXT",
+    "CREATE INDEX ix_denyut_jobs_weight ON denyut_jobs (prefix, weight)",
+    f"UPDATE {TABLE} SET version_num = '1_9999'",
+)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_newer_version_that_changes_the_tables_under_load_delays_nobody_and_loses_nothing(
+    load, request, tmp_path, kind
+):
+    url = f"sqlite:///{tmp_path}/jobs.db" if kind == "sqlite" else request.getfixturevalue("postgres")
+    run = load(url)
+    run.enqueue(JOBS // 3)
+    with exclusive(run.pulse.database.engine, wait=30.0) as connection:
+        for statement in NEWER:
+            connection.execute(text(statement))
+        run.enqueue(JOBS // 3)
+        wait_until(run.ended, 60, "the jobs to end while the tables are changed")
+    run.enqueue(JOBS // 3)
+    run.finish()
+    with run.pulse.database.begin() as connection:
+        assert connection.execute(text("SELECT DISTINCT weight FROM denyut_jobs")).scalars().all() == [7]
