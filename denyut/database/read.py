@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import or_, select
+from sqlalchemy import select, tuple_
 
 from denyut.database.tables import gone_table, tables
 
@@ -13,25 +13,56 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["read_events", "read_gone", "read_owed", "read_records"]
+__all__ = ["Owed", "read_events", "read_gone", "read_owed", "read_records"]
+
+
+class Owed(NamedTuple):
+    """A job that Redis should have. ``forget_at`` is until when (us); 0: as long as nobody has settled it."""
+
+    forget_at: int
+    id: str
+    version: int
 
 
 def read_owed(
-    connection: Connection, prefix: str, now_us: int, *, after: str = "", limit: int = 1000
-) -> list[tuple[str, int]]:
-    """Return id and version of jobs that Redis should have, in the order of their ids.
+    connection: Connection, prefix: str, now_us: int, *, after: Owed | None = None, limit: int = 1000
+) -> list[Owed]:
+    """Return jobs that Redis should have: those without an end, then those by when they may be forgotten.
+
+    Each part is a walk along an index that has no other rows: it costs nothing how many jobs are over.
 
     Args:
         connection: to the job store.
         prefix: of the deployment.
-        now_us: Redis' time.
-        after: the last id of the page before.
+        now_us: Redis' time; the same for all pages.
+        after: the last job of the page before.
         limit: most jobs.
     """
+    found: list[Owed] = []
+    if after is None or not after.forget_at:
+        jobs, _ = tables()
+        endless = select(jobs.c.id, jobs.c.version).where(jobs.c.prefix == prefix, jobs.c.forget_at.is_(None))
+        endless = endless if after is None else endless.where(jobs.c.id > after.id)
+        rows = connection.execute(endless.order_by(jobs.c.id).limit(limit))
+        found = [Owed(0, row.id, row.version) for row in rows]
+        after = None
+    return (
+        found
+        if len(found) == limit
+        else found + _ending(connection, prefix, now_us, after, limit - len(found))
+    )
+
+
+def _ending(connection: Connection, prefix: str, now_us: int, after: Owed | None, limit: int) -> list[Owed]:
     jobs, _ = tables()
-    kept = or_(jobs.c.forget_at.is_(None), jobs.c.forget_at > now_us)
-    query = select(jobs.c.id, jobs.c.version).where(jobs.c.prefix == prefix, jobs.c.id > after, kept)
-    return [(row.id, row.version) for row in connection.execute(query.order_by(jobs.c.id).limit(limit))]
+    place = tuple_(jobs.c.forget_at, jobs.c.id)
+    query = select(jobs.c.forget_at, jobs.c.id, jobs.c.version).where(jobs.c.prefix == prefix)
+    if after is None:
+        query = query.where(jobs.c.forget_at > now_us)
+    else:  # both: the first is what every planner makes the begin of an index scan
+        query = query.where(jobs.c.forget_at >= after.forget_at, place > tuple_(after.forget_at, after.id))
+    found = connection.execute(query.order_by(jobs.c.forget_at, jobs.c.id).limit(limit))
+    return [Owed(row.forget_at, row.id, row.version) for row in found]
 
 
 def read_records(connection: Connection, prefix: str, ids: Sequence[str]) -> dict[str, tuple[int, str]]:

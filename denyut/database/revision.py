@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "TABLE", "Schema", "Standing", "check_schema", "read_schema"]
 
 #: The revision that this version of Denyut makes, and needs at least.
-HEAD = "1_0004"
+HEAD = "1_0005"
 #: Where the revision of a database is written.
 TABLE = "denyut_revision"
 

@@ -46,7 +46,8 @@ def metadata() -> MetaData:
     keyed, letter = jobs.c.key.is_not(None), and_(jobs.c.budget.is_not(None), jobs.c.forget_at.is_(None))
     _some("ix_denyut_jobs_key_at", jobs, keyed, "key", "at", "id")
     _some("ix_denyut_jobs_dead_at", jobs, letter, "at", "id")
-    _some("ix_denyut_jobs_forget", jobs, jobs.c.forget_at.is_not(None), "forget_at")
+    _some("ix_denyut_jobs_forget", jobs, jobs.c.forget_at.is_not(None), "forget_at", "id")
+    _some("ix_denyut_jobs_endless", jobs, jobs.c.forget_at.is_(None), "id")
     Table(
         EVENTS,
         found,

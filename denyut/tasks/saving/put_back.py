@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from denyut.database.read import read_owed, read_records
+from denyut.database.read import Owed, read_owed, read_records
 from denyut.scripts import Script, run_all
 from denyut.tasks.claim import us
 from denyut.tasks.keying import hold_key
@@ -70,19 +70,20 @@ def compare(pulse: Denyut, client: Any, *, page: int = PAGE) -> int:
     Raises:
         sqlalchemy.exc.SQLAlchemyError, OSError: the store cannot be read.
     """
-    prefix, after, count = pulse.settings.prefix, "", 0
+    prefix, count = pulse.settings.prefix, 0
+    after: Owed | None = None
     now = pulse.store.now_us()
     while True:
         with pulse.database.begin() as connection:
             owed = read_owed(connection, prefix, now, after=after, limit=page)
         if not owed:
             return count
-        after = owed[-1][0]
+        after = owed[-1]
         pipe = client.pipeline(transaction=False)
-        for job_id, _ in owed:
-            pipe.hget(pulse.keys.job(job_id).record, "version")
+        for each in owed:
+            pipe.hget(pulse.keys.job(each.id).record, "version")
         known = pipe.execute()
-        lost = [job_id for (job_id, version), has in zip(owed, known, strict=True) if int(has or 0) < version]
+        lost = [each.id for each, has in zip(owed, known, strict=True) if int(has or 0) < each.version]
         count += put_back(pulse, client, lost)
 
 

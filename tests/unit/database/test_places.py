@@ -13,7 +13,7 @@ from denyut.database.audit import prune_audit, read_audit
 from denyut.database.engine import Database
 from denyut.database.places import read_dead_places, read_places
 from denyut.database.prune import prune, prune_gone
-from denyut.database.read import read_events, read_gone, read_owed, read_records
+from denyut.database.read import Owed, read_events, read_gone, read_owed, read_records
 from denyut.database.save import save_jobs
 from denyut.database.tables import tables
 from denyut.states import State
@@ -183,7 +183,8 @@ def read_all(connection) -> None:
                         read_places(connection, "d", wanted, before=before, limit=101)
             for before in (None, (9000, "j9000")):
                 read_dead_places(connection, "d", Wanted(task=task), before=before, limit=101)
-    read_owed(connection, "d", 5, after="j5", limit=100)
+    for after in (None, Owed(0, "j5", 1), Owed(7, "j5", 1)):
+        read_owed(connection, "d", 5, after=after, limit=100)
     read_records(connection, "d", ["j1", "j2"])
     read_events(connection, "d", "j1")
     prune(connection, "d", 50, now_us=60, limit=5)
@@ -209,3 +210,9 @@ def test_every_query_walks_an_index_and_sorts_nothing(database):
             plan = connection.exec_driver_sql(explain + statement, parameters).all()
             told = "\n".join(str(each) for each in plan)
             assert not [word for word in bad if word in told], f"{statement}\n{told}"
+            # These two must not look at the many rows that are over.
+            for words, index in (
+                (" IS NULL ORDER BY denyut_jobs.id", "endless"),
+                ("budget IS NOT", "dead_at"),
+            ):
+                assert words not in statement or f"ix_denyut_jobs_{index}" in told, f"{statement}\n{told}"

@@ -17,7 +17,7 @@ def database(tmp_path):
     rest = dict.fromkeys(("key", "digest", "budget", "queued_at", "due", "finished_at"))
     rows = [
         {**given, **rest, "id": f"j{n}", "version": n, "forget_at": forget, "record": f'{{"n": "{n}"}}'}
-        for n, forget in enumerate([None, NOW - 1, NOW + 1, None, NOW])
+        for n, forget in enumerate([None, NOW - 1, NOW + 2, None, NOW, NOW + 1, NOW + 2])
     ]
     with made.begin() as connection:
         save_jobs(connection, [*rows, {**rows[0], "prefix": "e"}])
@@ -27,13 +27,18 @@ def database(tmp_path):
 
 def test_redis_should_have_what_is_not_over_or_not_to_be_forgotten_yet(database):
     with database.begin() as connection:
-        assert read_owed(connection, "d", NOW) == [("j0", 0), ("j2", 2), ("j3", 3)]
+        assert [each.id for each in read_owed(connection, "d", NOW)] == ["j0", "j3", "j5", "j2", "j6"]
 
 
-def test_pages_go_on_after_the_last_id(database):
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 9])
+def test_pages_go_on_after_the_last_job_through_both_parts(database, limit):
+    found, after = [], None
     with database.begin() as connection:
-        first = read_owed(connection, "d", NOW, limit=2)
-        assert read_owed(connection, "d", NOW, after=first[-1][0], limit=2) == [("j3", 3)]
+        while page := read_owed(connection, "d", NOW, after=after, limit=limit):
+            assert len(page) <= limit
+            found += page
+            after = page[-1]
+    assert found == [(0, "j0", 0), (0, "j3", 3), (NOW + 1, "j5", 5), (NOW + 2, "j2", 2), (NOW + 2, "j6", 6)]
 
 
 def test_records_of_one_deployment_come_with_their_versions(database):
