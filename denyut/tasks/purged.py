@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kombu.utils.imports import symbol_by_name
 
 from denyut.tasks.cancellation import cancel_waiting, who
+from denyut.tasks.saving.audit import audited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,11 @@ def queued_in(pulse: Denyut, queue: str) -> Iterator[str]:
 
 
 def _cancel(pulse: Denyut, queue: str, job_ids: list[str]) -> None:
+    if not job_ids:
+        return
     text = f"purged from queue {queue} by {who()}"
-    count = sum(cancel_waiting(pulse, job_id, text) for job_id in job_ids)
+    with audited(pulse, "purge queue", queue=queue) as entry:
+        count = sum(cancel_waiting(pulse, job_id, text) for job_id in job_ids)
+        entry.more["count"] = count
     if count:
         logger.warning("queue %s was purged: %d jobs are cancelled", queue, count)

@@ -71,3 +71,20 @@ def test_a_queue_that_is_deleted_behind_celerys_back_is_mended(bench, noop):
     assert recover(bench.pulse, result.id, "lost") == "PUBLISH"
     bench.drain()
     assert result.get(timeout=5) == 1
+
+
+def test_a_purge_is_in_the_audit_with_how_many_jobs_it_cancelled(make_bench, tmp_path):
+    bench = make_bench(denyut_database_url=f"sqlite:///{tmp_path}/jobs.db")
+    bench.pulse.database.create()
+
+    @bench.task(name="t.noop")
+    def noop():
+        return 1
+
+    by_control(bench)
+    for _ in range(3):
+        noop.delay()
+    by_control(bench)
+    [entry] = bench.pulse.jobs.audit().entries
+    queue = bench.app.conf.task_default_queue
+    assert (entry.action, entry.more, entry.outcome) == ("purge queue", {"queue": queue, "count": 3}, "done")
