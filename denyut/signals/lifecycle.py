@@ -16,7 +16,7 @@ from denyut.signals.ended import was_ended
 from denyut.signals.step import add_step
 from denyut.signals.unacked import install_unacked
 from denyut.signals.unknown import leave_unknown
-from denyut.tasks.interrupt import allow
+from denyut.tasks.interrupt import allow, allow_threads
 from denyut.tasks.leaving import before_leaving
 from denyut.tasks.slots import SlotBlock, current_block, use_block
 
@@ -90,6 +90,7 @@ class WorkerLife:
             _refuse_starving(sender, self.pulse.settings.heartbeat)
             use_block(SlotBlock.create())
             allow(_pool_name(sender) in _MAIN_THREAD_POOLS)
+            allow_threads(_pool_name(sender) == "thread")
             self._wake = Wake()
         except (ConfigurationError, OSError, ImportError) as exc:
             # Celery logs and forgets what a signal handler raises; without a heartbeat every long job

@@ -8,7 +8,8 @@ body: never in the code around it, and never in another job's. While the body cl
 at every signal, and is killed when its time is over (see :mod:`denyut.signals.enforcer`).
 
 Only a pool that runs one body in the main thread of its process can be interrupted so: prefork and
-solo. Elsewhere a body learns it from ``progress()``, ``stage()``, ``check()`` and ``checkpoint()``.
+solo. In a pool of threads the signal is passed on (:mod:`denyut.tasks.interrupt_threads`). Elsewhere a body
+learns it from ``progress()``, ``stage()``, ``check()`` and ``checkpoint()``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from denyut.tasks.ending import told_to_end, worker_ends
+from denyut.tasks.interrupt_threads import ThreadBodies
 from denyut.tasks.slot import STOP
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
     from denyut.tasks.run import JobRun
 
-__all__ = ["allow", "interruptibly"]
+__all__ = ["allow", "allow_threads", "interruptibly"]
 
 _allowed = False
+_threads: ThreadBodies | None = None  # of a pool of threads
 _body: JobRun | None = None  # the run whose body is on, in this process
 _before: Any = None  # who had the signal
 
@@ -36,6 +39,14 @@ def allow(yes: bool) -> None:
     """Say whether the bodies of this process, and of those forked from here on, run in its main thread."""
     global _allowed  # noqa: PLW0603 - of the process, as signals are
     _allowed = yes
+
+
+def allow_threads(yes: bool) -> None:
+    """Say whether the bodies of this process run in threads of it. To be called in the main thread."""
+    global _threads  # noqa: PLW0603 - of the process, as signals are
+    _threads = ThreadBodies() if yes else None
+    if yes:
+        _install()
 
 
 def interruptibly(run: JobRun, body: Callable[[], Any]) -> Any:
@@ -60,6 +71,8 @@ def interruptibly(run: JobRun, body: Callable[[], Any]) -> Any:
 
 def _armed(run: JobRun, body: Callable[[], Any]) -> Any:
     slot = run.slot
+    if slot is not None and _threads is not None:
+        return _threads.run(run, body)
     if slot is None or not _allowed or threading.current_thread() is not threading.main_thread():
         return body()
     global _body  # noqa: PLW0603 - of the process, as signals are
@@ -93,5 +106,7 @@ def _on_signal(number: int, frame: Any) -> None:
     run = _body
     if run is not None:
         run.heed()
+    elif _threads is not None and _threads.tell():
+        return
     elif callable(_before):
         _before(number, frame)

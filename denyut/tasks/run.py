@@ -199,18 +199,19 @@ class JobRun:
             JobCancelled: the job was cancelled.
             LockLost: another may have a lock (``app.denyut.lock()``) that this job has not released.
         """
+        told = self.told_to_stop()
+        if told is not None:
+            self.interrupt = told
+            raise told
+        if self.slot is not None and self.slot.flags & UNLOCKED:
+            self._check_locks()
+
+    def told_to_stop(self) -> JobInterrupt | None:
+        """Return what this attempt is to raise, as the heartbeat has flagged it; None if it may go on."""
         flags = self.slot.flags if self.slot is not None else 0
         if flags & LOST:
-            self.interrupt = LeaseLost(
-                f"job {self.id}: attempt {self.attempt} (fence {self.fence}) lost its lease"
-            )
-        elif flags & CANCEL:
-            self.interrupt = JobCancelled(f"job {self.id} was cancelled")
-        else:
-            if flags & UNLOCKED:
-                self._check_locks()
-            return
-        raise self.interrupt
+            return LeaseLost(f"job {self.id}: attempt {self.attempt} (fence {self.fence}) lost its lease")
+        return JobCancelled(f"job {self.id} was cancelled") if flags & CANCEL else None
 
     def _check_locks(self) -> None:
         for lock in of_run(self):

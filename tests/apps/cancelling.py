@@ -57,6 +57,14 @@ def looks(seconds: float) -> int:
 
 
 @app.task
+def computes() -> None:
+    """Compute in Python, for ever, and look at nothing."""
+    tell("begun")
+    while True:
+        sum(range(1000))
+
+
+@app.task
 def waits_for_a_lock() -> None:
     lock = threading.Lock()
     tell("begun")

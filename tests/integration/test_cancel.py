@@ -205,6 +205,17 @@ def test_on_a_pool_of_threads_each_body_keeps_its_own_lease_and_looks_for_its_ow
     assert jobs.settled(second.id).crashes == 0
 
 
+def test_on_a_pool_of_threads_a_body_that_computes_in_python_is_stopped_beside_one_that_goes_on(jobs):
+    jobs = jobs(pool="threads", concurrency=2, env={"LEASE_TTL": "1.5"})
+    first, second = jobs.tasks.computes.delay(), jobs.tasks.looks.delay(3)
+    jobs.begun(2)
+    cancel(jobs, first.id)
+    jobs.reach(first.id, State.CANCELLED)
+    assert is_revoked(first)
+    assert second.get(timeout=30) == 1
+    assert jobs.tasks.tells_if_it_runs.delay().get(timeout=20) == "ran", "the thread goes on"
+
+
 @pytest.mark.parametrize("group_of_them", [False, True])
 def test_celerys_revoke_ends_jobs_that_wait_at_once(jobs, group_of_them):
     jobs = jobs(concurrency=1)

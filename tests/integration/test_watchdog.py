@@ -88,10 +88,10 @@ def test_what_no_signal_wakes_is_killed_and_runs_again(worker, policy):
     assert "its process" in node.logs()
 
 
-@pytest.mark.parametrize("pool", ["prefork", "solo", "threads"])
-def test_a_job_that_runs_too_long_runs_again_on_every_pool(worker, pool):
+@pytest.mark.parametrize(("pool", "how"), [("prefork", "lock"), ("solo", "lock"), ("threads", "busy")])
+def test_a_job_that_runs_too_long_runs_again_on_every_pool(worker, pool, how):
     node = start(worker, pool=pool)
-    job = node.module.overruns_once.delay("lock")
+    job = node.module.overruns_once.delay(how)
     assert job.get(timeout=40) == [2, 1]
     story = node.app.denyut.jobs.explain(job.id)
     assert "it ran longer than max_runtime=1.5 s" in str(story.lines)
