@@ -14,7 +14,7 @@ from denyut.tasks.slots import CANCEL, LOST, SlotState
 from denyut.tasks.told import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from denyut.config import Settings
     from denyut.keys import Keys
@@ -108,7 +108,8 @@ class Beater:
         # Of the clock, so that a heartbeat that was started again goes on where the last one was.
         self._version = max(self._version + 1, monotonic_ns() // 1_000_000)
         parts = self._parts(done.jobs, held)
-        calls = [self._call(part, lag, draining) for part in parts]
+        used = {pid: usage(pid) for pid in {job.pid for job in jobs}}
+        calls = [self._call(part, lag, used, draining) for part in parts]
         locks = self.locks.calls(jobs)
         sent = monotonic()
         replies = run_all(client, [*calls, *more, *locks])
@@ -144,7 +145,13 @@ class Beater:
             for at in range(0, max(len(running[number]), len(in_hand[number])), self._chunk)
         ]
 
-    def _call(self, part: _Part, lag: float, draining: Callable[[SlotState], bool] = lambda _: False) -> Call:
+    def _call(
+        self,
+        part: _Part,
+        lag: float,
+        used: Mapping[int, Usage | None],
+        draining: Callable[[SlotState], bool] = lambda _: False,
+    ) -> Call:
         settings, indexes = self._settings, self._keys.partition(part.partition)
         # Longer than a lease: telemetry must not vanish between two beats, however short retention is.
         keep = max(settings.retention, 2 * settings.lease_ttl)
@@ -155,7 +162,7 @@ class Beater:
         for job in part.jobs:
             keys = self._keys.job(job.job_id)
             names += (keys.record, keys.lease, keys.alive, keys.telemetry, keys.events)
-            args += _arguments(job, usage(job.pid), draining=draining(job))
+            args += _arguments(job, used[job.pid], draining=draining(job))
         names += [self._keys.job(job_id).record for job_id in part.held]
         return BEAT.with_(names, [*args, *part.held])
 

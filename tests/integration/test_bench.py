@@ -16,6 +16,7 @@ RUN = Path(__file__).parents[1] / "bench" / "run.py"
 
 JOBS = ("jobs", "jobs_worker_cpu", "jobs_server_cpu")
 ENQUEUES = ("enqueue_unkeyed", "enqueue_keyed", "enqueue_duplicate")
+BEAT = ("beat", "track")
 BULK = ("bulk_unkeyed", "bulk_keyed")
 STORE = [
     name
@@ -25,7 +26,14 @@ STORE = [
 STORED = [f"{name}_sqlite_stored" for name in ("claim", "claim_lost", "list", "write", "purge")]
 #: What each part measures; parts that are short are run together.
 PARTS = {
-    ("jobs", "enqueue", "bulk", "commit", "median"): {*JOBS, *ENQUEUES, *BULK, "commit", "median_apply"},
+    ("jobs", "enqueue", "bulk", "beat", "commit", "median"): {
+        *JOBS,
+        *ENQUEUES,
+        *BULK,
+        *BEAT,
+        "commit",
+        "median_apply",
+    },
     ("store",): set(STORE),
     ("stored",): set(STORED),
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 from redis import Redis
@@ -142,7 +143,7 @@ def test_all_keys_of_a_call_share_one_hash_tag(stage):
     parts = stage.beater._parts(stage.beater.jobs(), [f"h{n}" for n in range(40)])
     assert sum(len(part.jobs) for part in parts) == 40
     for part in parts:
-        _, names, _ = stage.beater._call(part, 0.0)
+        _, names, _ = stage.beater._call(part, 0.0, defaultdict(lambda: None))
         assert slot_tag(names) == str(part.partition)
 
 

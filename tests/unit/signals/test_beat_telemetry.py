@@ -96,7 +96,7 @@ def test_a_beat_that_comes_late_and_out_of_order_writes_nothing(stage):
     newest = stage.telemetry("j")
     stage.beater._version -= 100_000
     old = replace(stage.block.read(0), done=1.0, stage="OLD")
-    call = stage.beater._call(stage.beater._parts([old], [])[0], 0.0)
+    call = stage.beater._call(stage.beater._parts([old], [])[0], 0.0, {old.pid: usage(old.pid)})
     call[0](stage.client, call[1], call[2])
     assert stage.telemetry("j") == newest
     assert stage.events("j") == []
