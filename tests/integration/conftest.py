@@ -11,11 +11,14 @@ from celery import Celery
 from celery._state import _tls
 from nodes.containers import ValkeyBackend, ValkeyContainer, WorkerContainer
 from nodes.valkey import PrivateValkey
+from pool_matrix import pytest_terminal_summary
 from pytest_celery import (
     CeleryBackendCluster,
     CeleryBrokerCluster,
     RedisTestBroker,
 )
+
+__all__ = ["pytest_terminal_summary"]  # a hook: pytest finds it by its name
 
 
 @pytest.fixture(scope="session")

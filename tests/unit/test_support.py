@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from nodes.valkey import PrivateValkey
+from pool_matrix import rows
 from support import children, is_running, missing, no_leaks, wait_until
 
 
@@ -76,3 +77,20 @@ def test_the_server_is_reached_by_socket_as_well(valkey_server: PrivateValkey):
 
     with connect(valkey_server.unix_url, timeout=5) as client:
         assert client.ping()
+
+
+def test_the_table_of_pools_has_what_came_of_each_situation():
+    outcomes = {
+        "passed": [
+            "tests/integration/test_pools.py::test_a_lease_is_kept_on_every_pool[solo]",
+            "tests/integration/test_pools.py::test_a_lease_is_kept_on_every_pool[prefork process]",
+            "tests/integration/test_watchdog.py::test_it_runs_again_on_every_pool[threads-busy]",
+            "tests/unit/test_keys.py::test_another[solo]",
+        ],
+        "failed": ["tests/integration/test_pools.py::test_a_lease_is_kept_on_every_pool[gevent]"],
+    }
+    head, *lines = rows(outcomes)
+    assert head.split() == ["prefork", "prefork", "process", "solo", "threads", "gevent", "eventlet"]
+    assert [line.split()[-1] for line in lines] == ["NO", "yes"]
+    assert lines[0].startswith("a lease is kept ")
+    assert rows({"passed": ["tests/unit/test_keys.py::test_another[solo]"]}) == []

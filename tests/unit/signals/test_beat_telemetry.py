@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from support import wait_until
 
+from denyut.signals.procfs import usage
+
 FENCE = 1_700_000_000_000_000
 
 
