@@ -33,6 +33,7 @@ __all__ = [
     "JobExited",
     "JobGone",
     "JobInterrupt",
+    "KeyTaken",
     "LeaseLost",
     "LockHeldHere",
     "LockLost",
@@ -129,8 +130,8 @@ class InvalidUniqueness(DenyutError, ValueError):
     """
 
 
-class JobExists(DenyutError):
-    """The idempotency key is taken, and ``on_conflict="raise"`` was asked for. Nothing was enqueued.
+class KeyTaken(DenyutError):
+    """The idempotency key has a job, and this call is not to be answered with that. Nothing was enqueued.
 
     ``job_id`` is the id of the job that holds the key.
     """
@@ -140,6 +141,10 @@ class JobExists(DenyutError):
         self.key = key
         self.task = task
         self.job_id = job_id
+
+
+class JobExists(KeyTaken):
+    """The idempotency key is taken, and ``on_conflict="raise"`` was asked for."""
 
     def __str__(self) -> str:
         return (
@@ -148,17 +153,8 @@ class JobExists(DenyutError):
         )
 
 
-class IdempotencyConflict(DenyutError):
-    """The idempotency key is taken by a job with other arguments. Nothing was enqueued.
-
-    ``job_id`` is the id of the job that holds the key.
-    """
-
-    def __init__(self, key: str, task: str, job_id: str) -> None:
-        super().__init__(key, task, job_id)
-        self.key = key
-        self.task = task
-        self.job_id = job_id
+class IdempotencyConflict(KeyTaken):
+    """The idempotency key is taken by a job with other arguments."""
 
     def __str__(self) -> str:
         return (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
-from support import wait_until
+from support import die_with_parent, wait_until
 
 from denyut.states import State
 from denyut.tasks.record import FIELDS, JobRecord
@@ -59,6 +61,21 @@ def test_a_job_that_holds_the_gil_for_five_ttls_keeps_its_lease_on_every_pool(no
         assert age < TTL * 10**6
         time.sleep(0.02)  # between two looks
     assert look.record().attempt == 1
+
+
+def test_a_machine_with_all_cores_busy_costs_no_lease(worker):
+    node = worker("apps.jobs", env={"LEASE_TTL": "1.5"}, concurrency=2)
+    burners = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=die_with_parent)
+        for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        results = [node.module.steps.delay(40, 0.2) for _ in range(2)]
+        assert [result.get(timeout=60) for result in results] == [[0, 1, 0]] * 2, "five TTLs, one attempt"
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
 
 
 def test_the_job_of_a_killed_worker_runs_again_elsewhere_on_every_pool(node, worker):
