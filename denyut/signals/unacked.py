@@ -7,6 +7,9 @@ a worker's main process. Here the very same commands go to the server in one pie
 that is kept. Whatever goes wrong with that connection is left to kombu, which sends the same again: to
 enter or to cross out twice does no harm. This rests on kombu internals (``transport.redis.QoS``) and is
 kept in this one file.
+
+kombu delivers an entry again that is older than the broker's ``visibility_timeout``, though its job may still
+be at work. So a worker says now and then of all that it has in hand that it still has it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ from denyut.quick import QuickRedis, packed
 
 __all__ = ["QuickQoS", "install_unacked", "quicken"]
 
+#: Messages in one command.
+_AT_ONCE = 500
+#: The part of the visibility timeout after which they are renewed, and the shortest time (s).
+_RENEWED_AFTER, _SHORTEST = 0.25, 0.25
 _MULTI, _EXEC = packed(("MULTI",)), packed(("EXEC",))
 
 
@@ -48,6 +55,14 @@ class QuickQoS(QoS):  # type: ignore[misc]
             virtual.QoS.ack(self, delivery_tag)
         else:
             super().ack(delivery_tag)
+
+    def renew(self) -> None:
+        """Say of all messages in hand that they are, so that nobody delivers them again."""
+        tags, now = list(self._delivered), time()
+        for first in range(0, len(tags), _AT_ONCE):
+            some = [part for tag in tags[first : first + _AT_ONCE] for part in (now, tag)]
+            # XX: one that was acknowledged meanwhile stays crossed out. If it fails, the next time will do.
+            self._written(("ZADD", self._names[0], "XX", *some))
 
     @cached_property
     def _names(self) -> tuple[str, str]:
@@ -82,8 +97,19 @@ def install_unacked(app: Any) -> None:
         """Comes after the step that begins to consume, and before the first message is read."""
 
         requires = ("celery.worker.consumer.tasks:Tasks",)
+        renewal: Any = None
 
         def start(self, parent: Any) -> None:
-            quicken(parent.task_consumer.channel)
+            channel = parent.task_consumer.channel
+            quicken(channel)
+            self.stop(parent)
+            if isinstance(channel.qos, QuickQoS):
+                pause = max(channel.visibility_timeout * _RENEWED_AFTER, _SHORTEST)
+                self.renewal = parent.timer.call_repeatedly(pause, channel.qos.renew)
+
+        def stop(self, parent: Any) -> None:  # noqa: ARG002 - Celery's signature
+            if self.renewal is not None:
+                self.renewal.cancel()
+                self.renewal = None
 
     app.steps["consumer"].add(Unacked)

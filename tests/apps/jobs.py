@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -28,6 +29,7 @@ app.conf.update(
     task_acks_late=os.environ.get("ACKS_LATE") == "1",
     worker_soft_shutdown_timeout=float(os.environ.get("SOFT_SHUTDOWN", "0")),
     worker_pool_restarts=True,
+    broker_transport_options=json.loads(os.environ.get("TRANSPORT", "{}")),
 )
 Denyut(app)
 

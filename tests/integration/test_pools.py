@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -134,3 +135,15 @@ def test_a_heartbeat_process_that_is_killed_again_and_again_costs_no_lease(worke
         wait_until(lambda pid=beating: pid not in node.pool_pids, what="its end")
     for result in results:
         assert result.get(timeout=40)[1:] == [1, 0]
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_job_longer_than_the_brokers_visibility_timeout_is_not_delivered_again(worker, pool):
+    options = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+    env = {"ACKS_LATE": "1", "TRANSPORT": json.dumps(options), "LEASE_TTL": "2.0"}
+    node = worker("apps.jobs", env=env, pool=pool, concurrency=1)
+    worker("apps.jobs", env=env, concurrency=1)  # whoever looks for messages that are old
+    result = node.module.steps.delay(35, 0.2)
+    assert result.get(timeout=60) == [0, 1, 0]
+    kinds = {event.kind for event in node.app.denyut.jobs.explain(result.id).events}
+    assert not kinds & {"busy", "done", "stale"}, "no copy of its message came"

@@ -88,6 +88,22 @@ def test_the_prefix_of_the_brokers_keys_is_kept(channels, pulse, valkey):
     assert book(valkey, "mine:") == ({}, {})
 
 
+def test_what_is_in_hand_is_renewed_and_what_was_acknowledged_is_not_entered_again(channels, waiting, valkey):
+    quick = channels()
+    quicken(quick)
+    message = quick.basic_get(waiting, no_ack=True)
+    for number in range(1200):
+        quick.qos.append(message, f"tag{number}")
+    valkey.zadd("unacked_index", dict.fromkeys([f"tag{number}" for number in range(1200)], 1.0))
+    valkey.zrem("unacked_index", "tag7")  # acknowledged just now, by another thread
+    quick.qos.renew()
+    _, index = book(valkey)
+    assert len(index) == 1199
+    assert min(index.values()) > 1_000_000
+    quick.qos._delivered.clear()  # nothing is to be restored at the end of the test
+    quick.qos.renew()
+
+
 def test_a_connection_that_was_cut_loses_no_entry(channels, waiting, valkey):
     channel = channels()
     quicken(channel)
