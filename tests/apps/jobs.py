@@ -118,3 +118,14 @@ def hangs_once(how: str) -> list[int]:
 def overruns_once(how: str) -> list[int]:
     """The same, with an end."""
     return list(hangs_once.run(how))
+
+
+@app.task
+def newest(key: int, number: int) -> int:
+    """Tell when a run with ``number`` begins and ends; the judge is the order in one List."""
+    with effects() as redis:
+        redis.rpush(f"newest:{key}", f"begin {number}")
+        time.sleep(0.1)  # the work
+        current_job().check()
+        redis.rpush(f"newest:{key}", f"end {number}")
+    return number

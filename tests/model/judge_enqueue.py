@@ -71,10 +71,8 @@ def judge_unreserve(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
 def judge_hold_key(o: Oracle, keys: Names, a: Args, answer: Any) -> None:
     digest = keys[0].rpartition(":")[2]
     entry = o.entries.get(digest)
-    if entry is not None and entry.fp != a[1]:
-        o.expect(answer, "CONFLICT")
-    elif entry is not None and entry.job != a[0]:
-        o.expect(answer, "DUPLICATE")
+    if entry is not None and entry.job != a[0]:
+        o.expect(answer, "DUPLICATE" if entry.fp == a[1] else "CONFLICT")
     else:
         o.expect(answer, "HELD")
         o.entries.setdefault(digest, Entry(a[0], a[1], o.now + int(a[2]) * 1000))

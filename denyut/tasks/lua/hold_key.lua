@@ -6,9 +6,9 @@
 -- @include time
 -- @include key
 local holder = redis.call('HMGET', KEYS[1], 'job', 'fp')
-if holder[1] and holder[2] ~= ARGV[2] then return {'CONFLICT', holder[1]} end
-if holder[1] and holder[1] ~= ARGV[1] then return {'DUPLICATE', holder[1]} end
-if holder[1] then return {'HELD'} end  -- it has the end that it has: a job's own key must not lapse under it
+-- What it has it has, whatever its arguments are by now; and it keeps its end, as a job's own key must not lapse.
+if holder[1] == ARGV[1] then return {'HELD'} end
+if holder[1] then return {holder[2] == ARGV[2] and 'DUPLICATE' or 'CONFLICT', holder[1]} end
 local now = now_us()
 keep_key(KEYS[1], ARGV[1], ARGV[2], now, ARGV[4], end_of_period(now, ARGV[5]))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])

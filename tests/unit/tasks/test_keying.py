@@ -47,6 +47,11 @@ def test_a_held_key_answers_who_holds_it(bench):
     assert hold_key(bench.pulse, "two", "d" * 40, "other") == ("CONFLICT", "one")
 
 
+def test_a_key_is_its_jobs_own_whatever_the_arguments_are_by_now(bench):
+    assert hold_key(bench.pulse, "one", "d" * 40, "fp") == ("HELD", "one")
+    assert hold_key(bench.pulse, "one", "d" * 40, "newer") == ("HELD", "one")
+
+
 def test_a_held_key_never_stays_for_ever(bench, valkey):
     hold_key(bench.pulse, "one", "d" * 40, "fp")
     assert valkey.ttl(bench.pulse.keys.idempotency("d" * 40)) > 0
