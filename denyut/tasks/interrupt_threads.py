@@ -3,7 +3,8 @@
 The heartbeat's signal reaches the worker's main thread. From there ``PyThreadState_SetAsyncExc`` (Python/C
 API, "Thread State and the Global Interpreter Lock") has the thread of a flagged body raise as soon as it runs
 Python code again: not while it sleeps, waits for a lock or a socket, or computes in C. Nothing is raised in
-the code around a body: it takes itself off the list first, and with that what has not been raised yet.
+the code around a body: it takes itself off the list first, and with that what has not been raised yet. What
+is raised in a finalizer is dropped by Python; the heartbeat tells a body again until it has ended.
 """
 
 from __future__ import annotations
