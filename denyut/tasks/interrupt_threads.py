@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from denyut.errors import JobInterrupt
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["ThreadBodies"]
 
 _DEEPEST = 100  # exceptions that led to one another
+#: A thread is not told twice within so long (s): there is time to end what the first has begun.
+_AGAIN = 0.05
 
 
 class ThreadBodies:
@@ -32,6 +35,7 @@ class ThreadBodies:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bodies: dict[int, JobRun] = {}
+        self._told: dict[int, float] = {}  # when a thread was last told
 
     def run(self, run: JobRun, body: Callable[[], Any]) -> Any:
         """Return what ``body`` returns; meanwhile :meth:`tell` may stop it.
@@ -42,9 +46,9 @@ class ThreadBodies:
         """
         slot, ident = run.slot, threading.get_ident()
         assert slot is not None
-        self._bodies[ident] = run
-        slot.enter_body()
         try:
+            self._bodies[ident] = run
+            slot.enter_body()
             if slot.flags:  # told before it was on the list
                 run.check()
             return body()
@@ -58,9 +62,11 @@ class ThreadBodies:
         try:
             handled = sys._current_exceptions()  # noqa: SLF001 - the one way to see them
             for ident, run in list(self._bodies.items()):
-                interrupt = run.told_to_stop()
-                if interrupt is not None and not _cleans_up(handled.get(ident)):
+                interrupt, now = run.told_to_stop(), monotonic()
+                soon = now - self._told.get(ident, float("-inf")) < _AGAIN
+                if interrupt is not None and not soon and not _cleans_up(handled.get(ident)):
                     run.interrupt = run.interrupt or interrupt
+                    self._told[ident] = now
                     _raise_in(ident, type(interrupt))
             return bool(self._bodies)
         finally:
@@ -68,15 +74,17 @@ class ThreadBodies:
 
     def _end(self, ident: int, run: JobRun) -> None:
         assert run.slot is not None
-        while True:
-            try:
-                with self._lock:
-                    self._bodies.pop(ident, None)
-                    _raise_in(ident, None)  # what was to be raised is not
-                run.slot.leave_body()
-            except JobInterrupt:  # it came in between
-                continue
-            return
+        try:
+            self._take_off(ident)
+        except JobInterrupt:  # it came in between, and another does not come so soon
+            self._take_off(ident)
+        run.slot.leave_body()
+
+    def _take_off(self, ident: int) -> None:
+        with self._lock:
+            self._bodies.pop(ident, None)
+            self._told.pop(ident, None)
+            _raise_in(ident, None)  # what was to be raised is not
 
 
 def _cleans_up(handled: Any) -> bool:

@@ -105,14 +105,23 @@ def test_a_body_that_cleans_up_is_not_told_again_and_one_that_swallows_it_is(blo
         return "swallowed"
 
     job = pool.submit(interruptibly, run, body)
+
+    def told_until(there):
+        """As the heartbeat does: again and again."""
+
+        def look():
+            os.kill(os.getpid(), STOP)
+            return there()
+
+        wait_until(look, timeout=10)
+
     wait_until(lambda: steps == ["begun"], timeout=10)
     tell(block)
-    wait_until(lambda: steps[-1] == "cleaning", timeout=10)
+    told_until(lambda: steps[-1] == "cleaning")
     for _ in range(20):
         os.kill(os.getpid(), STOP)
     go_on.set()
-    wait_until(lambda: len(steps) == 4, timeout=10)
-    os.kill(os.getpid(), STOP)
+    told_until(job.done)
     with pytest.raises(JobCancelled, match="job j0"):
         job.result(10)
     assert steps == ["begun", "cleaning", "clean"] * 2
@@ -169,7 +178,7 @@ class Worker(threading.Thread):
 
 def test_whenever_it_is_told_nothing_but_the_body_is_stopped(block, monkeypatch):
     """Hundreds of bodies that end just when they are told to: no other code of their threads raises."""
-    # In a finalizer, or the callback of a weak reference, Python drops it, and says so here: it is told again.
+    # In a finalizer, or the callback of a weak reference, Python drops it, and says so here.
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     workers = [Worker(block, index) for index in range(2)]
     interval = sys.getswitchinterval()
