@@ -26,6 +26,7 @@ class DjangoWriter:
 
     def __init__(self, alias: str) -> None:
         try:
+            from django.core.exceptions import ImproperlyConfigured
             from django.db import connections
             from django.utils.connection import ConnectionDoesNotExist
         except ImportError as exc:
@@ -35,6 +36,11 @@ class DjangoWriter:
             ) from exc
         try:
             self._connection: Any = connections[alias]
+        except ImproperlyConfigured as exc:
+            raise ConfigurationError(
+                f"{alias!r} names one of Django's databases, and Django is not set up here: set "
+                "DJANGO_SETTINGS_MODULE, or give a Session or Connection of SQLAlchemy"
+            ) from exc
         except ConnectionDoesNotExist as exc:
             raise ConfigurationError(
                 f"Django has no database {alias!r}; DATABASES has {', '.join(connections)}"

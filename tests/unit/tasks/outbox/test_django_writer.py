@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import django_project
 import pytest
 from sqlalchemy import create_engine
@@ -10,6 +15,8 @@ from denyut.database.outbox import metadata, outbox
 from denyut.errors import ConfigurationError
 
 django_project.configure()
+
+ROOT = Path(__file__).parents[4]
 
 
 class Shop:
@@ -107,3 +114,16 @@ def test_it_is_written_by_one_statement_that_every_driver_knows(tmp_path):
     with pytest.raises(KeyError):
         put_text("oracle", {})
     engine.dispose()
+
+
+def test_an_alias_where_django_is_not_set_up_is_an_error_that_says_so():
+    program = (
+        "from denyut.tasks.outbox.django_writer import DjangoWriter\n"
+        "try:\n    DjangoWriter('shop')\nexcept Exception as exc:\n    print(type(exc).__name__, exc)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, cwd=ROOT
+    )
+    assert done.stdout.startswith("ConfigurationError 'shop' names one of Django's databases")
+    assert "DJANGO_SETTINGS_MODULE" in done.stdout
